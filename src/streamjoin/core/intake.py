@@ -1,0 +1,144 @@
+"""Arrivals on their way in: checked, filtered, and turned into boxes and keys."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.core.codegen import Part, Program
+from streamjoin.core.columns import flat, physical_columns, show
+from streamjoin.core.kernels.layout import TROUBLE_FIELDS, Array
+from streamjoin.core.analysis import OTHER
+from streamjoin.core.plan import Plan
+from streamjoin.core.store import STORES, Shape, Store, Tuples
+from streamjoin.errors import DataError
+
+EXACT = 2.0**22  # float32 tells neighbouring integers apart up to here; beyond, coordinates start at a nearer origin
+
+
+class Intake:
+    """Prepares the arrivals of both sides. The axes of the boxes are shared, so their origins are set once."""
+
+    def __init__(self, plan: Plan, program: Program) -> None:
+        self._plan = plan
+        self.program = program
+        self._modules: dict[str, ModuleType] = {side: program.prepare(side) for side in "rs"}
+        self._origin: Array = np.zeros(len(program.dimensions))
+        self._anchored = not len(self._origin)
+
+    def store(self, side: str, extra: int = 0) -> Store:
+        """An empty window store of a side, with so many more dimensions in front of the predicate's."""
+        program, access, probing = self.program, self._plan.access, OTHER[side]
+        dims = {"scan": program.scan_dims, "band": len(program.dimensions) + extra, "hash": 0}[access]
+        shape = Shape(tuple(part.dtype for part in program.stored[side]), dims, program.keyed)
+
+        def trouble(code: int, probe: tuple[Any, ...], stored: tuple[Any, ...]) -> Exception:
+            return overflow(
+                program, code, {probing: (program.stored[probing], probe), side: (program.stored[side], stored)}
+            )
+
+        wide = access != "hash" and not dims
+        return STORES[access](shape, program.exact(probing, wide), trouble)
+
+    def times(self, side: str, table: pa.Table) -> Array:
+        """The time column in ticks."""
+        name = self._plan.times[side]
+        array = flat(table.column(name))
+        if array.null_count:
+            row = int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
+            raise DataError(
+                f"{side}.{name} is null in row {row} of {len(array)}: a tuple without a time lies in no window; "
+                "filter such rows out before joining"
+            )
+        try:
+            if self._plan.unit == "int":
+                return np.ascontiguousarray(array.cast(pa.int64()).to_numpy(zero_copy_only=False))
+            zone = getattr(array.type, "tz", None)
+            return np.ascontiguousarray(
+                array.cast(pa.timestamp(str(self._plan.unit), zone)).view(pa.int64()).to_numpy(zero_copy_only=False)
+            )
+        except pa.ArrowInvalid as error:
+            raise DataError(
+                f"{side}.{name} has a time that does not fit 64 bits in the joint unit "
+                f"{self._plan.unit}: {str(error).splitlines()[0]}"
+            ) from error
+
+    def prepare(
+        self, side: str, table: pa.Table, at: Array, opposite: int | Array, first: int
+    ) -> tuple[Tuples, Array | None]:
+        """The batch for its store and for probing, numbered from `first`, and which rows it kept (None: all).
+
+        Rows that cannot match anything, by themselves, are left out here.
+        """
+        program, n = self.program, table.num_rows
+        entry = physical_columns(table, program.entry[side], side)
+        dims = len(program.dimensions)
+        keep, key = np.zeros(n, np.bool_), np.zeros(n, np.uint32)
+        lo, hi = np.zeros((dims, n), np.float32), np.zeros((dims, n), np.float32)
+        self._run(side, entry, keep, lo, hi, key)
+        if not self._anchored and keep.any():
+            self._anchor(lo[:, keep], hi[:, keep])
+            self._run(side, entry, keep, lo, hi, key)
+        since, until = self._plan.window.reach(side, at, opposite)
+        kept = None if keep.all() else keep
+        roles = {(part.column, part.role): array for part, array in zip(program.entry[side], entry, strict=True)}
+        columns = tuple(roles[part.column, part.role] for part in program.stored[side])
+        if kept is not None:
+            columns = tuple(column[kept] for column in columns)
+            lo, hi, key, at = lo[:, kept], hi[:, kept], key[kept], at[kept]
+            since, until = since[kept], until[kept]
+        coord, width = self._coordinates(side, lo, hi)
+        number = np.arange(first, first + len(at), dtype=np.int64)
+        return Tuples(columns, lo, hi, coord, width, key, at, since, until, number), kept
+
+    def _run(self, side: str, entry: tuple[Array, ...], keep: Array, lo: Array, hi: Array, key: Array) -> None:
+        trouble = np.zeros(TROUBLE_FIELDS, np.int64)
+        # An empty tuple has no type to compile for; any array will do in its place.
+        columns = entry or (keep,)
+        self._modules[side].prepare(columns, len(keep), self._origin, keep, lo, hi, key, trouble)
+        if trouble[0]:
+            row = int(trouble[1])
+            values = tuple(column[row] for column in entry)
+            raise overflow(self.program, int(trouble[0]), {side: (self.program.entry[side], values)})
+
+    def _anchor(self, lo: Array, hi: Array) -> None:
+        """Moves the origin of axes whose values are too large for float32 to tell neighbours apart."""
+        for d in range(len(self._origin)):
+            values = np.concatenate([lo[d], hi[d]])
+            values = values[np.isfinite(values)]
+            if len(values) and np.abs(values).max() > EXACT:
+                self._origin[d] = float(np.median(values))
+        self._anchored = True
+
+    def _coordinates(self, side: str, lo: Array, hi: Array) -> tuple[Array, Array]:
+        """What a store orders by, and the widest box: lower corners; the upper ones where there are no lower."""
+        coord, width = lo.copy(), np.zeros(len(lo), np.float32)
+        for d, dimension in enumerate(self.program.dimensions):
+            if dimension.low(side) is None:
+                coord[d] = hi[d]
+            elif dimension.two_sided and lo.shape[1]:
+                with np.errstate(invalid="ignore"):
+                    spans = hi[d].astype(np.float64) - lo[d]
+                widest = float(np.nan_to_num(spans, nan=0.0, posinf=np.inf, neginf=0.0).max())
+                near = np.float32(widest)
+                width[d] = near if near >= widest else np.nextafter(near, np.float32(np.inf))
+        return coord, width
+
+
+def overflow(
+    program: Program, code: int, found: dict[str, tuple[tuple[Part, ...], tuple[Any, ...]]]
+) -> DataError:
+    """The error for a value that does not fit 64 bits, with the tuples that led to it."""
+    values = [
+        f"{side}.{part.column} = {show(value, part.type)}"
+        for side, (parts, row) in sorted(found.items())
+        for part, value in zip(parts, row, strict=True)
+        if part.role == "value"
+    ]
+    return DataError(
+        f"integer overflow in {program.troubles[code - 1]} for {', '.join(values)}: the result does not fit its type; "
+        "cast an operand to DOUBLE, or filter such values out"
+    )

@@ -1,0 +1,15 @@
+"""What a generated module puts in front of a kernel's text. Here: stand-ins, so that the kernels read as plain Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+DIMS = 2
+
+
+@njit
+def match(p: Any, i: Any, w: Any, j: Any, trouble: Any) -> bool:
+    """The exact predicate on probing tuple i of columns p and stored tuple j of columns w."""
+    return True

@@ -1,0 +1,75 @@
+"""Scalar building blocks of kernels and generated predicates, each the size of a formula."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(nogil=True, forceinline=True)
+def full_number(newest, low):
+    """The tuple number whose low half is `low`, given one that is less than 2**32 above it."""
+    return newest - np.int64(np.uint32(np.uint32(newest) - low))
+
+
+@njit(nogil=True, forceinline=True)
+def down32(low, width):
+    """low - width as float32, never above the true difference."""
+    if width == np.float32(np.inf):
+        return np.float32(-np.inf)
+    exact = np.float64(low) - np.float64(width)
+    near = np.float32(exact)
+    return near if np.float64(near) <= exact else np.nextafter(near, np.float32(-np.inf))
+
+
+@njit(nogil=True, forceinline=True)
+def up32(exact):
+    """A float64 as float32, never below it."""
+    near = np.float32(exact)
+    return near if np.float64(near) >= exact else np.nextafter(near, np.float32(np.inf))
+
+
+@njit(nogil=True, forceinline=True)
+def centre_and_half(low, width, high):
+    """A centre and a half-width whose interval covers [low - width, high]; all of the line if that is not finite."""
+    bottom, top = np.float64(low) - np.float64(width), np.float64(high)
+    if not (np.isfinite(bottom) and np.isfinite(top)):
+        return np.float32(0), np.float32(np.inf)
+    middle = np.float32((bottom + top) / 2)
+    if not np.isfinite(middle):
+        return np.float32(0), np.float32(np.inf)
+    return middle, max(np.float32(0), up32(max(np.float64(middle) - bottom, top - np.float64(middle))))
+
+
+@njit(nogil=True, forceinline=True)
+def truncated_div(a, b):
+    """a / b towards zero; b is neither 0 nor -1 (the hardware traps on the smallest integer by -1)."""
+    quotient = a // b
+    return quotient + 1 if quotient * b != a and (a < 0) != (b < 0) else quotient
+
+
+@njit(nogil=True, forceinline=True)
+def to_int64(value):
+    """A float towards zero as Spark casts it: NaN is 0, beyond the edge is the edge."""
+    if value != value:
+        return np.int64(0)
+    if value >= 9223372036854775808.0:
+        return np.int64(9223372036854775807)
+    if value <= -9223372036854775808.0:
+        return np.int64(-9223372036854775808)
+    return np.int64(value)
+
+
+@njit(nogil=True, forceinline=True)
+def mix(seed, value):
+    """Folds 64 bits of a key into a hash (the finaliser of splitmix64)."""
+    z = (np.uint64(seed) ^ np.uint64(value)) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(nogil=True, forceinline=True)
+def coordinate(value, origin):
+    """A value on the axis of a dimension: monotone, so that what is below stays below; NaN is above everything."""
+    return np.float32(np.inf) if value != value else np.float32(value - origin)

@@ -1,0 +1,135 @@
+"""What Numba does not offer by itself: explicit vectors, checked integer arithmetic, counting trailing zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+LANES = 8
+_VECTOR = ir.VectorType(ir.FloatType(), LANES)
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+
+
+def _splat(builder: Any, scalar: Any) -> Any:
+    undefined = ir.Constant(_VECTOR, ir.Undefined)
+    first = builder.insert_element(undefined, scalar, ir.Constant(_I32, 0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES))
+
+
+@intrinsic
+def corner(typingctx: Any, box: Any, dims: Any, i: Any) -> Any:
+    """The column box[:, i] of a (dims, n) float32 array as a tuple of scalars, which stays in registers."""
+    if not isinstance(dims, types.IntegerLiteral):
+        return None
+    count = dims.literal_value
+    result = types.UniTuple(types.float32, count)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        array = context.make_array(sig.args[0])(context, builder, args[0])
+        strides = cgutils.unpack_tuple(builder, array.strides, 2)
+        values = []
+        for d in range(count):
+            offset = builder.mul(strides[0], ir.Constant(strides[0].type, d))
+            row = cgutils.pointer_add(builder, array.data, offset)
+            values.append(builder.load(builder.gep(row, [args[2]])))
+        return context.make_tuple(builder, result, values)
+
+    return result(box, dims, types.intp), codegen
+
+
+def _row(builder: Any, array: Any, d: int, j: Any) -> Any:
+    """The vector coord[d, j : j + LANES]."""
+    strides = cgutils.unpack_tuple(builder, array.strides, 2)
+    start = cgutils.pointer_add(builder, array.data, builder.mul(strides[0], ir.Constant(strides[0].type, d)))
+    value = builder.load(builder.bitcast(builder.gep(start, [j]), _VECTOR.as_pointer()))
+    value.align = 4
+    return value
+
+
+def _near(context: Any, builder: Any, coord: Any, j: Any, centre: Any, half: Any, dims: int) -> Any:
+    """The vector of booleans: |coord[d, j + k] - centre[d]| <= half[d] in every dimension d."""
+    fabs = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(_VECTOR, [_VECTOR]), f"llvm.fabs.v{LANES}f32"
+    )
+    inside = None
+    for d in range(dims):
+        away = builder.fsub(_row(builder, coord, d, j), _splat(builder, builder.extract_value(centre, d)))
+        limit = _splat(builder, builder.extract_value(half, d))
+        here = builder.fcmp_ordered("<=", builder.call(fabs, [away]), limit)
+        inside = here if inside is None else builder.and_(inside, here)
+    return inside
+
+
+@intrinsic
+def near_any(typingctx: Any, coord: Any, j: Any, c0: Any, c1: Any, c2: Any, c3: Any, half: Any) -> Any:
+    """Whether any of coord[:, j : j + LANES] lies within half of any of the four centres."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        array = context.make_array(sig.args[0])(context, builder, args[0])
+        masks = [
+            _near(context, builder, array, args[1], centre, args[6], sig.args[6].count) for centre in args[2:6]
+        ]
+        both = builder.or_(builder.or_(masks[0], masks[1]), builder.or_(masks[2], masks[3]))
+        bits = builder.bitcast(both, ir.IntType(LANES))
+        return builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
+
+    return types.boolean(coord, types.intp, c0, c1, c2, c3, half), codegen
+
+
+@intrinsic
+def near_mask(typingctx: Any, coord: Any, j: Any, centre: Any, half: Any) -> Any:
+    """Bit k of the result: coord[:, j + k] lies within half of centre, for k in 0..LANES-1."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        array = context.make_array(sig.args[0])(context, builder, args[0])
+        inside = _near(context, builder, array, args[1], args[2], args[3], sig.args[3].count)
+        return builder.bitcast(inside, ir.IntType(LANES))
+
+    return types.uint8(coord, types.intp, centre, half), codegen
+
+
+@intrinsic
+def trailing_zeros(typingctx: Any, mask: Any) -> Any:
+    """The number of zero bits below the lowest set bit of a non-zero mask."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        wide = builder.zext(args[0], _I64)
+        return builder.cttz(wide, ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint8), codegen
+
+
+@intrinsic
+def float_bits(typingctx: Any, value: Any) -> Any:
+    """The bits of a float64 as an integer."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], _I64)
+
+    return types.int64(types.float64), codegen
+
+
+def _checked(name: str, method: str) -> Any:
+    @intrinsic
+    def operation(typingctx: Any, a: Any, b: Any) -> Any:
+        result = types.Tuple((types.int64, types.boolean))
+
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            pair = getattr(builder, method)(args[0], args[1])
+            flag = builder.zext(builder.extract_value(pair, 1), ir.IntType(8))
+            flag = context.cast(builder, flag, types.uint8, types.boolean)
+            return context.make_tuple(builder, result, [builder.extract_value(pair, 0), flag])
+
+        return result(types.int64, types.int64), codegen
+
+    operation.__doc__ = f"a {name} b in 64 bits, and whether the true result lies outside of them."
+    return operation
+
+
+add_checked = _checked("+", "sadd_with_overflow")
+sub_checked = _checked("-", "ssub_with_overflow")
+mul_checked = _checked("*", "smul_with_overflow")

@@ -1,0 +1,212 @@
+"""What a join was asked to do, checked and decided before any work starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from streamjoin.core.analysis import Analysis, analyse
+from streamjoin.core.predicate import as_tree
+from streamjoin.core.predicate.resolve import resolve
+from streamjoin.core.window import Window, needs_nanoseconds, normalise
+from streamjoin.errors import OptionError, PredicateError, SchemaError, StreamjoinError, UnsupportedError, WindowError, suggest
+
+if TYPE_CHECKING:
+    from streamjoin.core.codegen import Program
+
+ALGORITHMS = ("auto", "kang")
+LATER_ALGORITHMS = ("cell", "handshake", "low_latency", "grid", "hells")
+ACCESSES = ("auto", "scan", "band", "hash")
+SIDES = ("r", "s")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A join, decided: the predicate taken apart, the window in ticks, the access path and why."""
+
+    schemas: dict[str, pa.Schema]
+    times: dict[str, str | None]
+    unit: str | None  # of the time columns: "us", "ns", "int"
+    window: Window
+    analysis: Analysis
+    algorithm: str
+    access: str
+    suffixes: tuple[str, str] | None
+    reasons: tuple[str, ...] = field(default=())
+
+    def program(self) -> Program:
+        """The predicate's compiled form; imports the compiler."""
+        from streamjoin.core.codegen import Program
+
+        return Program(self.analysis)
+
+    def output_names(self) -> dict[str, list[str]]:
+        """By side: the result's column names."""
+        names = {side: self.schemas[side].names for side in SIDES}
+        clashes = set(names["r"]) & set(names["s"])
+        if clashes and self.suffixes is None:
+            raise SchemaError(
+                f"both sides have columns named {', '.join(sorted(clashes))}; rename them, or give suffixes=(\"_r\", \"_s\")"
+            )
+        endings = dict(zip(SIDES, self.suffixes or ("", ""), strict=True))
+        named = {s: [n + endings[s] if n in clashes else n for n in names[s]] for s in SIDES}
+        twice = {name for name in named["r"] if name in named["s"]}
+        twice |= {name for side in SIDES for name in named[side] if named[side].count(name) > 1}
+        if twice:
+            raise SchemaError(
+                f"with suffixes={self.suffixes!r} the result would have two columns named {', '.join(sorted(twice))}; "
+                "choose other suffixes"
+            )
+        return named
+
+
+def make_plan(
+    schema_r: pa.Schema,
+    schema_s: pa.Schema,
+    *,
+    on: Any,
+    within: Any,
+    time: Any,
+    how: str = "inner",
+    algorithm: str = "auto",
+    access: str = "auto",
+    suffixes: Any = ("_r", "_s"),
+    static: bool = False,
+) -> Plan:
+    """Checks everything that can be checked before data is seen. `static`: the tables are known as a whole."""
+    _check_names(how, algorithm, access)
+    schemas = {"r": schema_r, "s": schema_s}
+    for side, schema in schemas.items():
+        twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+        if twice:
+            raise SchemaError(f"{side} has several columns named {', '.join(twice)}; rename all but one of each")
+    times = _time_names(time, schemas)
+    unit = _time_unit(times, schemas, within)
+    window = normalise(within, unit)
+    if static and window.by_rows and unit is None:
+        raise WindowError('a window of rows on tables needs an order of arrival; give time="ts" (rows are taken in its order)')
+    untyped = as_tree(on)
+    tree = resolve(untyped, schema_r, schema_s)
+    analysis = analyse(tree, _hints(tree, schema_r, schema_s))
+    chosen, reasons = _choose_access(analysis, access, static)
+    plan = Plan(schemas, times, unit, window, analysis, "kang", chosen, _suffixes(suffixes), tuple(reasons))
+    plan.output_names()
+    return plan
+
+
+def _check_names(how: str, algorithm: str, access: str) -> None:
+    if how != "inner":
+        raise UnsupportedError(f'how={how!r} is not supported; only how="inner" is')
+    if algorithm not in ALGORITHMS:
+        if algorithm in LATER_ALGORITHMS:
+            raise UnsupportedError(f'algorithm="{algorithm}" is not in this version; it has {", ".join(ALGORITHMS)}')
+        raise OptionError(f'unknown algorithm "{algorithm}"; known: {", ".join(ALGORITHMS)}')
+    if access not in ACCESSES:
+        raise OptionError(f'unknown access "{access}"; known: {", ".join(ACCESSES)}')
+
+
+def _suffixes(suffixes: Any) -> tuple[str, str] | None:
+    if suffixes is None:
+        return None
+    if (
+        isinstance(suffixes, (tuple, list))
+        and len(suffixes) == 2
+        and all(isinstance(part, str) for part in suffixes)
+        and suffixes[0] != suffixes[1]
+    ):
+        return (suffixes[0], suffixes[1])
+    raise SchemaError(f'suffixes={suffixes!r} must be two different strings, as ("_r", "_s"), or None')
+
+
+def _time_names(time: Any, schemas: dict[str, pa.Schema]) -> dict[str, str | None]:
+    if time is None:
+        return {"r": None, "s": None}
+    names = (time, time) if isinstance(time, str) else tuple(time) if isinstance(time, (tuple, list)) else ()
+    if len(names) != 2 or not all(isinstance(name, str) for name in names):
+        raise SchemaError(f'time={time!r} must name one column, time="ts", or one of each side, time=("r_ts", "s_ts")')
+    for side, name in zip(SIDES, names, strict=True):
+        if name not in schemas[side].names:
+            hint = suggest(name, schemas[side].names)
+            raise SchemaError(f'{side} has no column "{name}" to take the time from; {hint}')
+    return dict(zip(SIDES, names, strict=True))
+
+
+def _time_unit(times: dict[str, str | None], schemas: dict[str, pa.Schema], within: Any) -> str | None:
+    """The common unit of both time columns; the finer one where they differ."""
+    kinds = {}
+    for side in SIDES:
+        name = times[side]
+        if name is None:
+            return None
+        t = schemas[side].field(name).type
+        if pa.types.is_integer(t):
+            kinds[side] = ("integer", "int")
+        elif pa.types.is_timestamp(t):
+            kinds[side] = ("aware timestamp" if t.tz else "naive timestamp", "ns" if t.unit == "ns" else "us")
+        elif pa.types.is_date(t):
+            kinds[side] = ("naive timestamp", "us")
+        else:
+            raise SchemaError(
+                f'{side}.{name} has type {t}; a time column is an integer or a timestamp: convert it before joining'
+            )
+    (kind_r, unit_r), (kind_s, unit_s) = kinds["r"], kinds["s"]
+    if kind_r != kind_s:
+        remedy = (
+            "give both a time zone, or none"
+            if "timestamp" in kind_r and "timestamp" in kind_s
+            else "make both integers of one unit, or both timestamps"
+        )
+        raise SchemaError(
+            f"time columns differ in kind: r.{times['r']} is {_article(kind_r)} "
+            f"({schemas['r'].field(times['r']).type}), s.{times['s']} is {_article(kind_s)} "
+            f"({schemas['s'].field(times['s']).type}); {remedy}"
+        )
+    if unit_r == "int":
+        return "int"
+    return "ns" if "ns" in (unit_r, unit_s) or needs_nanoseconds(within) else "us"
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def _hints(tree: Any, schema_r: pa.Schema, schema_s: pa.Schema) -> tuple[Any, ...]:
+    """What a Python function needs to be true, as far as it can be traced and typed."""
+    if tree.op != "function":
+        return ()
+    from streamjoin.core.predicate.function import trace
+
+    hints = []
+    for node in trace(tree.value):
+        try:
+            hints.append(resolve(node, schema_r, schema_s))
+        except StreamjoinError:
+            continue
+    return tuple(hints)
+
+
+def _choose_access(analysis: Analysis, wanted: str, static: bool) -> tuple[str, list[str]]:
+    keys, bands = len(analysis.equalities), len(analysis.dimensions)
+    two_sided = sum(dimension.two_sided for dimension in analysis.dimensions)
+    if wanted == "hash" and not keys:
+        raise PredicateError(
+            'access="hash" needs an equality such as r.k = s.k in the predicate, and there is none; '
+            'use access="band", "scan" or "auto"'
+        )
+    if wanted == "band" and not bands and not static:
+        raise PredicateError(
+            'access="band" needs a band such as r.x BETWEEN s.a - 10 AND s.a + 10 in the predicate, and there is none; '
+            'use access="hash", "scan" or "auto"'
+        )
+    if wanted != "auto":
+        return wanted, [f'access="{wanted}" was asked for']
+    if static:
+        return "band", ["tables are known as a whole: one run ordered by window and keys serves every probe"]
+    if keys and not two_sided:
+        return "hash", [f"{keys} equality key{'s' * (keys > 1)} and no two-sided band: hash chains"]
+    if bands:
+        also = f" behind {keys} equality key{'s' * (keys > 1)}" if keys else ""
+        return "band", [f"{bands} band key{'s' * (bands > 1)}{also}: runs ordered by cell"]
+    return "scan", ["neither equality nor band in the predicate: every pair in the window is compared"]

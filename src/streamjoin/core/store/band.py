@@ -1,0 +1,164 @@
+"""Band access: runs ordered by cell, merged in tiers, dropped as a whole.
+
+    oldest  [ run ][ run ][ run ] ... [ run ][ run ][r]  newest
+             at most 1/PARTS of the window each       each at least GROWTH times the next
+
+A batch becomes a small run. While the newest run is more than 1/GROWTH of the one before, the two become one, so a
+probe meets few runs; no run grows beyond a part of the window, so that expiry by whole runs keeps little too long.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+
+from streamjoin.core.grid import Grid, choose_grid
+from streamjoin.core.kernels.band import candidates
+from streamjoin.core.kernels.cells import distinct_keys, extent, order_by_cell
+from streamjoin.core.kernels.layout import Array, Probes, Ranges
+from streamjoin.core.store.arena import Shape, Tuples
+from streamjoin.core.store.base import Store, Trouble
+from streamjoin.core.store.runs import RunList
+
+GROWTH = 2
+PARTS = 4
+MOST_RUNS = 32
+SMALL = 4096  # runs up to this size merge without regard to the window
+SORT_PROBES = 256
+
+
+class BandStore(Store):
+    """Runs ordered by cell; see `core/kernels/band.py`."""
+
+    access = "band"
+
+    def __init__(self, shape: Shape, exact: ModuleType, trouble: Trouble) -> None:
+        super().__init__(shape, exact, trouble)
+        self._runs = RunList(shape.dims)
+        self._directory = np.zeros(SMALL, np.uint32)
+        self._used = 0  # entries of the directory in use
+        self._reach = np.full(shape.dims, np.nan)  # how wide the probes' boxes are, on average
+        self._order = np.zeros(0, np.uint32)  # of the probes under way: one that walks along the runs
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._directory.nbytes
+
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return self._runs.count
+
+    def insert(self, batch: Tuples) -> None:
+        if not len(batch):
+            return
+        self._runs.shift(self.arena.append(batch))
+        runs, size, width = self._runs, len(batch), batch.width
+        longest = max(len(self) // PARTS, SMALL)
+        first = runs.count
+        while first and runs.size(first - 1) < GROWTH * size and runs.size(first - 1) + size <= longest:
+            first -= 1
+            size += runs.size(first)
+            width = np.maximum(width, runs.arrays.width[first])
+        self._replace(first, [(self.arena.end - size, self.arena.end, width)])
+        if runs.count > MOST_RUNS:
+            self._consolidate()
+
+    def build(self, batch: Tuples) -> None:
+        """Adds a batch as one run, for a window that is known as a whole."""
+        if len(batch):
+            self._runs.shift(self.arena.append(batch))
+            self._build(self.arena.end - len(batch), self.arena.end, batch.width)
+
+    def expect(self, batch: Tuples) -> None:
+        """Shows what will probe, so that the cells of the first runs are cut to it."""
+        self._learn(batch.probes)
+
+    def expire(self, horizon: int) -> None:
+        gone = self._runs.expired(horizon)
+        if not gone:
+            return
+        self.arena.drop(self._runs.drop(gone))
+        kept = self._runs.arrays.directory[: self._runs.count]
+        start = int(kept[0]) if len(kept) else self._used
+        self._directory[: self._used - start] = self._directory[start : self._used].copy()
+        kept -= start
+        self._used -= start
+
+    def _consolidate(self) -> None:
+        """Joins neighbouring runs up to a part of the window: those from before it grew to its present size."""
+        runs, longest = self._runs, max(len(self) // PARTS, SMALL)
+        joined: list[tuple[int, int, Array]] = []
+        for run in range(runs.count):
+            begin, end, width = int(runs.arrays.begin[run]), int(runs.arrays.end[run]), runs.arrays.width[run].copy()
+            if joined and end - joined[-1][0] <= longest:
+                begin, _, before = joined.pop()
+                width = np.maximum(width, before)
+            joined.append((begin, end, width))
+        self._replace(0, joined)
+
+    def _replace(self, first: int, stretches: list[tuple[int, int, Array]]) -> None:
+        """Puts new runs over the given stretches in place of run `first` and all newer ones."""
+        if first < self._runs.count:
+            self._used = int(self._runs.arrays.directory[first])
+            self._runs.cut(first)
+        for begin, end, width in stretches:
+            self._build(begin, end, width)
+
+    def _build(self, begin: int, end: int, width: Array) -> None:
+        """Makes positions begin..end-1 the newest run, ordered by cell."""
+        stored, dims = self.arena.stored, self.arena.shape.dims
+        run = self._runs.add(begin, end, stored.at[begin:end], width)
+        arrays = self._runs.arrays
+        finite_low, finite_high = np.empty(dims, np.float32), np.empty(dims, np.float32)
+        extent(stored.coord, begin, end, arrays.low[run], arrays.high[run], finite_low, finite_high)
+        keys = int(distinct_keys(stored.key, begin, end)) if self.arena.shape.keyed else 1
+        grid = choose_grid(end - begin, keys, finite_low, finite_high, width, self._reach)
+        self._enter(run, grid)
+        order = np.empty(end - begin, np.uint32)
+        starts = self._directory[self._used : self._used + grid.total + 1]
+        order_by_cell(
+            stored.coord, stored.key, begin, end, grid.origin, grid.scale, grid.cells, grid.buckets, starts, order
+        )
+        self._used += grid.total + 1
+        self.arena.reorder(begin, end, order)
+
+    def _enter(self, run: int, grid: Grid) -> None:
+        arrays = self._runs.arrays
+        arrays.origin[run], arrays.scale[run], arrays.cells[run] = grid.origin, grid.scale, grid.cells
+        arrays.buckets[run], arrays.directory[run] = grid.buckets, self._used
+        needed = self._used + grid.total + 1
+        if needed > len(self._directory):
+            bigger = np.empty(needed + needed // 4, np.uint32)
+            bigger[: self._used] = self._directory[: self._used]
+            self._directory = bigger
+
+    def _aim(self, probes: Probes) -> None:
+        self._learn(probes)
+        n, runs = len(probes.since), self._runs
+        if n < SORT_PROBES:
+            self._order = np.arange(n, dtype=np.uint32)
+            return
+        run = int(np.argmax(runs.arrays.end[: runs.count] - runs.arrays.begin[: runs.count]))
+        arrays = runs.arrays
+        grid = Grid(arrays.origin[run], arrays.scale[run], arrays.cells[run], int(arrays.buckets[run])).coarser(4 * n)
+        self._order = np.empty(n, np.uint32)
+        starts = np.empty(grid.total + 1, np.uint32)
+        order_by_cell(
+            probes.hi, probes.key, 0, n, grid.origin, grid.scale, grid.cells, grid.buckets, starts, self._order
+        )
+
+    def _learn(self, probes: Probes) -> None:
+        """Follows the width of the probes' boxes: the cells of later runs are cut to it."""
+        with np.errstate(invalid="ignore"):
+            spans = probes.hi - probes.lo
+        for d, span in enumerate(spans):
+            seen = span[np.isfinite(span)]
+            if len(seen):
+                mean = float(seen.mean(dtype=np.float64))
+                self._reach[d] = mean if np.isnan(self._reach[d]) else 0.9 * self._reach[d] + 0.1 * mean
+
+    def _candidates(self, probes: Probes, ranges: Ranges, cursor: Array) -> bool:
+        runs = self._runs
+        return bool(candidates(probes, self._order, runs.arrays, runs.count, self._directory, ranges, cursor))

@@ -1,0 +1,131 @@
+"""The interface of window stores, and the way from probes over candidates to pairs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from streamjoin.core.kernels.layout import (
+    COMPARED,
+    COUNT,
+    FIELDS,
+    FOUND,
+    TROUBLE_FIELDS,
+    Array,
+    Pairs,
+    Probes,
+    Ranges,
+)
+from streamjoin.core.store.arena import Arena, Shape, Tuples
+
+RANGES = 1 << 14
+FIRST_PAIRS, MOST_PAIRS = 1 << 14, 1 << 20
+
+Trouble = Callable[[int, tuple[Any, ...], tuple[Any, ...]], Exception]
+
+
+class Store(ABC):
+    """One window segment of one stream. Insert adds arrivals, probe meets the other stream's, expire forgets.
+
+    `exact` is the generated module whose `sift` knows the predicate; `trouble` makes an error of what it could not compute.
+    """
+
+    access: str
+
+    def __init__(self, shape: Shape, exact: ModuleType, trouble: Trouble) -> None:
+        self.arena = Arena(shape)
+        self.comparisons = 0
+        self._exact = exact
+        self._trouble = trouble
+        self._ranges = Ranges(
+            np.empty(RANGES, np.int64), np.empty(RANGES, np.int64), np.empty(RANGES, np.int64), np.empty(RANGES, np.bool_)
+        )
+        self._pairs = Pairs(np.empty(FIRST_PAIRS, np.int64), np.empty(FIRST_PAIRS, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.arena)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: columns, numbers, index, room to grow."""
+        return self.arena.nbytes
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of the live tuples' predicate columns and times alone."""
+        return len(self) * self.arena.shape.raw_bytes
+
+    @abstractmethod
+    def insert(self, batch: Tuples) -> None:
+        """Adds arrivals."""
+
+    @abstractmethod
+    def expire(self, horizon: int) -> None:
+        """Forgets tuples whose place lies below the horizon; some may stay until their whole run is below."""
+
+    @abstractmethod
+    def _candidates(self, probes: Probes, ranges: Ranges, cursor: Array) -> bool:
+        """Fills the ranges from the cursor on; False if there are more."""
+
+    def _aim(self, probes: Probes) -> None:  # noqa: B027  (a hook, empty by default)
+        """Prepares for a batch of probes."""
+
+    def probe(self, batch: Tuples) -> Iterator[tuple[Array, Array]]:
+        """Yields the numbers of matching (probing, stored) tuples, in chunks."""
+        if not len(batch) or not len(self):
+            return
+        probes = batch.probes
+        self._aim(probes)
+        path, test = np.zeros(FIELDS, np.int64), np.zeros(FIELDS, np.int64)
+        more = True
+        while more:
+            more = not self._candidates(probes, self._ranges, path)
+            while not self._sift(batch, int(path[COUNT]), test):
+                yield self._emptied(test)
+        if test[FOUND]:
+            yield self._emptied(test)
+        self.comparisons += int(path[COMPARED])
+
+    def warm_up(self, empty: Tuples) -> None:
+        """Has the exact test compiled, or loaded from the cache, by a call without candidates."""
+        self._sift(empty, 0, np.zeros(FIELDS, np.int64))
+
+    def _sift(self, batch: Tuples, count: int, cursor: Array) -> bool:
+        stored, trouble = self.arena.stored, np.zeros(TROUBLE_FIELDS, np.int64)
+        done: bool = self._exact.sift(
+            batch.columns,
+            batch.since,
+            batch.until,
+            batch.number,
+            stored,
+            self.arena.newest,
+            self._ranges,
+            count,
+            self._pairs,
+            cursor,
+            trouble,
+        )
+        if trouble[0]:
+            code, i, j = (int(value) for value in trouble)
+            raise self._trouble(
+                code, tuple(column[i] for column in batch.columns), tuple(column[j] for column in stored.columns)
+            )
+        return done
+
+    def _emptied(self, cursor: Array) -> tuple[Array, Array]:
+        """What the pairs hold. Their room grows while they keep filling up."""
+        count = int(cursor[FOUND])
+        cursor[FOUND] = 0
+        filled = self._pairs
+        if count < MOST_PAIRS // 2:
+            found = filled.probe[:count].copy(), filled.stored[:count].copy()
+        else:
+            found = filled.probe[:count], filled.stored[:count]
+        size = min(2 * len(filled.probe), MOST_PAIRS) if count > len(filled.probe) // 2 else len(filled.probe)
+        if size > len(filled.probe) or count >= MOST_PAIRS // 2:
+            self._pairs = Pairs(np.empty(size, np.int64), np.empty(size, np.int64))
+        return found

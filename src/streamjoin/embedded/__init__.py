@@ -1,0 +1,1 @@
+"""The engine for one machine."""

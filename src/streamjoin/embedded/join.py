@@ -1,0 +1,379 @@
+"""The join of two live streams inside one process.
+
+    push_r, push_s ──▶ check ──▶ late? ──▶ prepare ──▶ algorithm ──▶ rows ──▶ (order) ──▶ poll
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.algorithms.kang import Kang
+from streamjoin.core.intake import Intake
+from streamjoin.core.kernels.layout import SINCE_EVER, Array
+from streamjoin.core.plan import SIDES, Plan, make_plan
+from streamjoin.core.window import Window, ticks
+from streamjoin.embedded.frames import KINDS, is_foreign_frame, to_arrow
+from streamjoin.embedded.order import OrderBuffer
+from streamjoin.embedded.rows import Rows, single_batch
+from streamjoin.embedded.watermark import Watermark
+from streamjoin.errors import ClosedError, LateError, OptionError, SchemaError, WindowError, suggest
+
+LATE = ("drop", "error", "keep")
+OTHER = {"r": "s", "s": "r"}
+
+
+@dataclass(frozen=True)
+class Punctuation:
+    """A promise in the output: no later result has a time below this, in ticks of the time columns."""
+
+    time: int
+
+
+class Stream:
+    """What the join knows of one side."""
+
+    def __init__(self, schema: pa.Schema, max_delay: int) -> None:
+        self.schema = schema
+        self.rows = Rows(schema)
+        self.watermark = Watermark(max_delay)
+        self.pushed = 0  # tuples accepted, which is also the next position
+        self.late = 0
+        self.kept_back: list[pa.RecordBatch] = []
+
+
+class Join:
+    """Joins two streams as they come.
+
+    Push record batches of either side in any rhythm from any thread; results are ready in `poll()` when a push returns.
+
+    >>> import pyarrow as pa, streamjoin as sj
+    >>> trades = pa.schema({"ts": pa.int64(), "price": pa.float64()})
+    >>> quotes = pa.schema({"ts": pa.int64(), "bid": pa.float64()})
+    >>> with sj.Join(r=trades, s=quotes, on="abs(r.price - s.bid) <= 0.5", within=10, time="ts") as join:
+    ...     join.push_r({"ts": [1, 2], "price": [10.0, 20.0]})
+    ...     join.push_s({"ts": [5], "bid": [10.25]})
+    ...     [batch.to_pylist() for batch in join.poll()]
+    [[{'ts_r': 1, 'price': 10.0, 'ts_s': 5, 'bid': 10.25}]]
+    """
+
+    def __init__(
+        self,
+        *,
+        r: pa.Schema,
+        s: pa.Schema,
+        on: Any,
+        within: Any,
+        time: Any = None,
+        how: str = "inner",
+        algorithm: str = "auto",
+        access: str = "auto",
+        ordered: bool = False,
+        max_delay: Any = 0,
+        late: str = "drop",
+        suffixes: Any = ("_r", "_s"),
+        punctuations: bool = False,
+    ) -> None:
+        for side, schema in (("r", r), ("s", s)):
+            if not isinstance(schema, pa.Schema):
+                raise SchemaError(f"{side}= must be a pyarrow.Schema, not {type(schema).__name__}")
+        if late not in LATE:
+            raise OptionError(f'late="{late}" is not one of {", ".join(LATE)}')
+        self.plan: Plan = make_plan(
+            r, s, on=on, within=within, time=time, how=how, algorithm=algorithm, access=access, suffixes=suffixes
+        )
+        if (ordered or punctuations) and self.plan.unit is None:
+            raise WindowError('ordered results and punctuations need time columns; give time="ts"')
+        delay = self._delay(max_delay)
+        program = self.plan.program()
+        self._intake = Intake(self.plan, program)
+        self._late_policy = late
+        self._streams = {"r": Stream(r, delay), "s": Stream(s, delay)}
+        self._algorithm = Kang({side: self._intake.store(side) for side in SIDES})
+        self._order = OrderBuffer() if ordered else None
+        self._punctuate = punctuations
+        self._punctuation = SINCE_EVER
+        self._output: deque[pa.RecordBatch | Punctuation] = deque()
+        self._schema = self._output_schema()
+        self._results = 0
+        self._closed = False
+        self._failure: BaseException | None = None
+        self._lock = threading.Lock()
+        self._warm_up()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the results."""
+        return self._schema
+
+    def push_r(self, batch: Any) -> None:
+        """Adds tuples to the left stream: a record batch, a table of any supported kind, or a dict of arrays."""
+        self._push("r", batch)
+
+    def push_s(self, batch: Any) -> None:
+        """Adds tuples to the right stream."""
+        self._push("s", batch)
+
+    def advance(self, r: Any = None, s: Any = None) -> None:
+        """Promises that no tuple below these times follows: lets windows expire and ordered results go on a quiet stream."""
+        with self._lock:
+            self._check_open()
+            for side, time in (("r", r), ("s", s)):
+                if time is not None:
+                    self._streams[side].watermark.promise(self._as_ticks(side, time))
+            self._expire()
+            self._release()
+
+    def poll(self) -> Iterator[pa.RecordBatch | Punctuation]:
+        """What is ready now, each batch handed out once."""
+        while True:
+            try:
+                yield self._output.popleft()
+            except IndexError:
+                return
+
+    def late(self) -> list[tuple[str, pa.RecordBatch]]:
+        """Late tuples handed back under late="keep", since the last call."""
+        with self._lock:
+            handed = [(side, batch) for side in SIDES for batch in self._streams[side].kept_back]
+            for stream in self._streams.values():
+                stream.kept_back = []
+            return handed
+
+    def close(self) -> None:
+        """Ends both streams. Everything pushed has been joined; what is ready stays in poll()."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            if self._failure is None:
+                for stream in self._streams.values():
+                    stream.watermark.finish()
+                self._release()
+            for stream in self._streams.values():
+                stream.rows = Rows(stream.schema)
+
+    def __enter__(self) -> Join:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def stats(self) -> dict[str, Any]:
+        """Counts so far: per side what was pushed, came late and is stored; results, comparisons, the punctuation."""
+        with self._lock:
+            sides = {}
+            for side, stream in self._streams.items():
+                store = self._algorithm.stores[side]
+                sides[side] = {
+                    "pushed": stream.pushed,
+                    "late": stream.late,
+                    "window": len(store),
+                    "store_bytes": store.nbytes,
+                    "raw_bytes": store.raw_bytes,
+                    "payload_bytes": stream.rows.nbytes,
+                }
+            return {
+                "algorithm": self.plan.algorithm,
+                "access": self.plan.access,
+                **sides,
+                "results": self._results,
+                "comparisons": sum(store.comparisons for store in self._algorithm.stores.values()),
+                "punctuation": None if self._punctuation == SINCE_EVER else self._punctuation,
+                "order_buffer": len(self._order) if self._order is not None else 0,
+            }
+
+    def _delay(self, max_delay: Any) -> int:
+        if self.plan.unit is None or (isinstance(max_delay, int) and max_delay == 0):
+            if max_delay != 0:
+                raise WindowError(f'max_delay={max_delay!r} needs time columns; give time="ts"')
+            return 0
+        delay = ticks(max_delay, self.plan.unit, "max_delay")
+        if delay < 0:
+            raise WindowError(f"max_delay={max_delay!r} is negative; it says by how much a tuple may be late")
+        return delay
+
+    def _warm_up(self) -> None:
+        """Compiles (or loads) every kernel now, so that a predicate that does not compile fails here."""
+        empty = {side: self._streams[side].schema.empty_table() for side in SIDES}
+        batches = {}
+        for side in SIDES:
+            batches[side], _ = self._intake.prepare(side, empty[side], np.zeros(0, np.int64), 0, 0)
+        for side in SIDES:
+            self._algorithm.stores[side].warm_up(batches[OTHER[side]])
+
+    def _output_schema(self) -> pa.Schema:
+        names = self.plan.output_names()
+        return pa.schema(
+            [field.with_name(n) for side in SIDES for field, n in zip(self.plan.schemas[side], names[side], strict=True)]
+        )
+
+    def _check_open(self) -> None:
+        if self._failure is not None:
+            raise ClosedError(f"the join has failed and takes nothing more: {self._failure}") from self._failure
+        if self._closed:
+            raise ClosedError("the join is closed and takes nothing more; create a new Join")
+
+    def _push(self, side: str, data: Any) -> None:
+        with self._lock:
+            self._check_open()
+            stream = self._streams[side]
+            table = self._as_table(side, data)
+            times = self._intake.times(side, table) if self.plan.unit is not None else None
+            table, times = self._without_late(side, table, times)
+            if not table.num_rows:
+                return
+            first_position = stream.pushed
+            if self.plan.window.by_rows or times is None:
+                at = np.arange(first_position, first_position + table.num_rows, dtype=np.int64)
+            else:
+                at = times
+            batch, kept = self._intake.prepare(side, table, at, self._streams[OTHER[side]].pushed, stream.rows.next)
+            try:
+                self._accept(side, table, times, at, batch, kept)
+            except BaseException as error:
+                self._failure = error
+                raise
+
+    def _accept(self, side: str, table: pa.Table, times: Array | None, at: Array, batch: Any, kept: Array | None) -> None:
+        """From here on the tuples are part of the join."""
+        stream = self._streams[side]
+        stream.pushed += table.num_rows
+        if times is not None:
+            stream.watermark.advance(times)
+        if kept is not None:
+            table = table.filter(pa.array(kept))
+        if table.num_rows:
+            stream.rows.append(table, int(batch.at.max()))
+        for r, s in self._algorithm.arrive(side, batch):
+            self._emit(r, s)
+        self._expire()
+        self._release()
+
+    def _emit(self, r: Array, s: Array) -> None:
+        self._results += len(r)
+        parts = [self._streams["r"].rows.take(r), self._streams["s"].rows.take(s)]
+        table = pa.table([column for part in parts for column in part.columns], schema=self._schema)
+        if self._order is None:
+            self._output.append(single_batch(table))
+            return
+        times = (self._intake.times(side, rows) for side, rows in zip(SIDES, parts, strict=True))
+        self._order.add(table, np.maximum(*times))
+
+    def _expire(self) -> None:
+        window: Window = self.plan.window
+        for side in SIDES:
+            stored, stream = OTHER[side], self._streams[side]
+            place = stream.pushed if window.by_rows else stream.watermark.value
+            horizon = window.horizon(side, place, self._streams[stored].pushed)
+            if horizon > SINCE_EVER:
+                self._algorithm.expire(stored, horizon)
+                self._streams[stored].rows.expire(horizon)
+
+    def _release(self) -> None:
+        """Moves the punctuation on, and with it what is in order."""
+        if self.plan.unit is None:
+            return
+        mark = min(stream.watermark.value for stream in self._streams.values())
+        if mark <= self._punctuation:
+            return
+        self._punctuation = mark
+        if self._order is not None:
+            table = self._order.release(mark)
+            if table is not None:
+                self._output.append(single_batch(table))
+        if self._punctuate:
+            self._output.append(Punctuation(mark))
+
+    def _without_late(self, side: str, table: pa.Table, times: Array | None) -> tuple[pa.Table, Array | None]:
+        """Takes out what came too late for its window, according to the policy. Row windows know no lateness."""
+        stream = self._streams[side]
+        if times is None or (self.plan.window.by_rows and self._order is None and not self._punctuate):
+            return table, times
+        late = stream.watermark.late(times)
+        if late is None:
+            return table, times
+        row = int(np.argmax(late))
+        if self._late_policy == "error":
+            name = self.plan.times[side]
+            raise LateError(
+                f"{side}.{name} = {table.column(name)[row].as_py()} in row {row} came later than max_delay allows "
+                f"(the stream has reached {self._show_time(side, stream, times, row)}); "
+                'raise max_delay, or choose late="drop" or "keep"'
+            )
+        stream.late += int(late.sum())
+        if self._late_policy == "keep":
+            stream.kept_back.append(single_batch(table.filter(pa.array(late))))
+        return table.filter(pa.array(~late)), times[~late]
+
+    def _show_time(self, side: str, stream: Stream, times: Array, row: int) -> str:
+        reached = max(int(times[:row].max()) if row else SINCE_EVER, stream.watermark.newest)
+        if self.plan.unit == "int":
+            return str(reached)
+        return str(np.datetime64(reached, str(self.plan.unit)))
+
+    def _as_ticks(self, side: str, time: Any) -> int:
+        field = self._streams[side].schema.field(self.plan.times[side]) if self.plan.unit else None
+        if field is None:
+            raise WindowError('advance() needs time columns; give time="ts"')
+        try:
+            column = pa.array([time], field.type)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise WindowError(f"advance({side}={time!r}): the time column has type {field.type}") from error
+        return int(self._intake.times(side, pa.table({field.name: column}))[0])
+
+    def _as_table(self, side: str, data: Any) -> pa.Table:
+        schema = self._streams[side].schema
+        if isinstance(data, dict):
+            data = self._from_dict(side, data, schema)
+        elif not isinstance(data, (pa.Table, pa.RecordBatch)) and not is_foreign_frame(data):
+            raise SchemaError(f"push_{side} takes {KINDS}, or a dict of arrays, not a {type(data).__name__}")
+        table = to_arrow(data, f"the batch for {side}")
+        if table.schema.equals(schema):
+            return table
+        self._check_columns(side, table.column_names, schema)
+        table = table.select(schema.names)
+        try:
+            return table.cast(schema)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+            wrong = [
+                f"{side}.{mine.name} is {theirs.type} instead of {mine.type}"
+                for mine, theirs in zip(schema, table.schema, strict=True)
+                if mine.type != theirs.type
+            ]
+            reason = str(error).splitlines()[0]
+            raise SchemaError(f"the batch does not fit the schema: {'; '.join(wrong) or reason} ({reason})") from error
+
+    def _from_dict(self, side: str, data: dict[str, Any], schema: pa.Schema) -> pa.Table:
+        self._check_columns(side, list(data), schema)
+        columns = []
+        for field in schema:
+            try:
+                columns.append(pa.array(data[field.name], field.type))
+            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+                raise SchemaError(
+                    f"{side}.{field.name} does not fit type {field.type}: {str(error).splitlines()[0]}"
+                ) from error
+        lengths = {name: len(column) for name, column in zip(schema.names, columns, strict=True)}
+        if len(set(lengths.values())) > 1:
+            raise SchemaError(f"the columns of the batch for {side} differ in length: {lengths}")
+        return pa.table(columns, schema=schema)
+
+    def _check_columns(self, side: str, names: list[str], schema: pa.Schema) -> None:
+        for name in schema.names:
+            if name not in names:
+                raise SchemaError(f'the batch for {side} lacks column "{name}"; {suggest(name, names)}')
+        for name in names:
+            if name not in schema.names:
+                raise SchemaError(
+                    f'the batch for {side} has a column "{name}" that its schema lacks; {suggest(name, schema.names)}'
+                )

@@ -1,0 +1,86 @@
+"""The rows behind the tuple numbers: payload of any Arrow type, kept as long as a pair may need it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.core.kernels.layout import Array
+
+GROWTH = 2
+MOST_ROWS, MOST_BYTES = 1 << 20, 1 << 28  # a chunk is dropped as a whole, and copied as a whole when it grows
+
+
+class Rows:
+    """Consecutive chunks of one stream's rows, oldest first."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.next = 0  # number of the next row
+        self._chunks: list[pa.RecordBatch] = []
+        self._first: list[int] = []
+        self._last_at: list[int] = []
+
+    @property
+    def nbytes(self) -> int:
+        return sum(chunk.nbytes for chunk in self._chunks)
+
+    def __len__(self) -> int:
+        return sum(len(chunk) for chunk in self._chunks)
+
+    def append(self, table: pa.Table, last_at: int) -> None:
+        """Adds rows whose largest place is `last_at`, merging small chunks so that they stay few."""
+        if not table.num_rows:
+            return
+        chunk, first = single_batch(table), self.next
+        self.next += len(chunk)
+        while self._chunks and self._mergeable(chunk):
+            before = self._chunks.pop()
+            first, last_at = self._first.pop(), max(last_at, self._last_at.pop())
+            chunk = single_batch(pa.Table.from_batches([before, chunk], self.schema))
+        self._chunks.append(chunk)
+        self._first.append(first)
+        self._last_at.append(last_at)
+
+    def _mergeable(self, chunk: pa.RecordBatch) -> bool:
+        before = self._chunks[-1]
+        return (
+            len(before) < GROWTH * len(chunk)
+            and len(before) + len(chunk) <= MOST_ROWS
+            and before.nbytes + chunk.nbytes <= MOST_BYTES
+        )
+
+    def take(self, numbers: Array) -> pa.Table:
+        """The rows with these numbers, in their order."""
+        home = np.searchsorted(np.asarray(self._first), numbers, side="right") - 1
+        used = np.unique(home)
+        if len(used) == 1:
+            chunk = int(used[0])
+            return pa.Table.from_batches([self._chunks[chunk].take(pa.array(numbers - self._first[chunk]))])
+        pieces, order = [], np.empty(len(numbers), np.int64)
+        done = 0
+        for chunk in used:
+            where = np.flatnonzero(home == chunk)
+            pieces.append(self._chunks[chunk].take(pa.array(numbers[where] - self._first[chunk])))
+            order[where] = np.arange(done, done + len(where))
+            done += len(where)
+        return pa.Table.from_batches(pieces).combine_chunks().take(pa.array(order))
+
+    def expire(self, horizon: int) -> None:
+        """Forgets chunks that lie wholly below the horizon."""
+        gone = 0
+        while gone < len(self._chunks) and self._last_at[gone] < horizon:
+            gone += 1
+        if gone:
+            del self._chunks[:gone], self._first[:gone], self._last_at[:gone]
+
+
+def single_batch(table: pa.Table) -> pa.RecordBatch:
+    """A table as one record batch."""
+    batches = table.combine_chunks().to_batches()
+    if len(batches) == 1:
+        return batches[0]
+    return pa.RecordBatch.from_arrays(
+        [pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type) for column in table.columns],
+        schema=table.schema,
+    )

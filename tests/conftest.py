@@ -1,0 +1,58 @@
+"""Fixtures and profiles of the whole suite: one Spark session, warm kernels, reproducible Hypothesis runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Kernels stay cached between runs: only the first one pays for compiling.
+os.environ.setdefault("STREAMJOIN_CACHE", str(Path(__file__).resolve().parent.parent / ".cache" / "kernels"))
+
+# "suite" is the same on every run; HYPOTHESIS_PROFILE=soak looks further, with new examples each time.
+_calm = [
+    HealthCheck.too_slow,
+    HealthCheck.data_too_large,
+    HealthCheck.filter_too_much,
+    HealthCheck.function_scoped_fixture,
+]
+settings.register_profile(
+    "suite", deadline=None, max_examples=25, derandomize=True, suppress_health_check=_calm
+)
+settings.register_profile("soak", deadline=None, max_examples=2_000, suppress_health_check=_calm)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+
+
+@pytest.fixture(scope="session")
+def soak() -> bool:
+    return os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One Spark for the whole run: ANSI off and UTC, as the semantics say."""
+    from streamjoin.java import java_home
+
+    home = java_home()
+    if home:
+        os.environ["JAVA_HOME"] = home
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("streamjoin-tests")
+        .config("spark.sql.ansi.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
