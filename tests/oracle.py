@@ -93,10 +93,14 @@ def convert(v: Any, frm: T, to: T, notes: Notes) -> Any:
             if not -(1 << (to.bits - 1)) <= out < 1 << (to.bits - 1):
                 notes.narrows = notes.wraps = True
             return out
-        case "int", "decimal":
-            return Decimal(v)
-        case "decimal", "decimal":
-            return v
+        case (
+            "int" | "decimal",
+            "decimal",
+        ):  # exact, or refused once the scaled integer needs more than 64 bits
+            out = Decimal(v)
+            if abs(int(out.scaleb(to.s, EXACT))) >= 1 << 63:
+                notes.beyond = True
+            return out
         case _, "float":
             return _float(v, frm, to, notes)
         case "date", "ts":

@@ -52,7 +52,7 @@ def near(x: E, y: E, width: E) -> E:
     return op("le", op("abs", op("sub", x, y)), width)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Case:
     """A predicate, how it is given to the package, and the access paths that can serve it."""
 
@@ -61,6 +61,9 @@ class Case:
     holds: Callable[[oracle.Row, oracle.Row], bool]
     access: tuple[str, ...]
     tree: E | None = None
+
+    def __repr__(self) -> str:
+        return f"Case({self.name}: {self.on})"
 
 
 def _case(name: str, tree: E, *access: str) -> Case:

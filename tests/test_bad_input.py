@@ -180,8 +180,8 @@ def test_pushed_batch_of_another_schema() -> None:
 
 
 def test_null_time() -> None:
-    message(DataError, "r", '"t"', "null", one=left(t=[1, None]))
-    message(DataError, "s", "null", two=right(t=pa.array([None, 1], pa.int64())))
+    message(DataError, "r.t", "null", "row 1", one=left(t=[1, None]))
+    message(DataError, "s.t", "null", two=right(t=pa.array([None, 1], pa.int64())))
     j = sj.Join(r=R, s=S, on=BAND, within=5, time="t")
     with pytest.raises(DataError, match="null"):
         j.push_s(right(t=[None, 1]).to_batches()[0])
@@ -247,7 +247,7 @@ def test_time_at_the_edge_of_its_type() -> None:
     try:
         out = join("r.price > s.bid - 100", one, two)
     except DataError as e:
-        assert '"t"' in str(e)  # noqa: PT017
+        assert "r.t" in str(e) or "time" in str(e)  # noqa: PT017
     else:
         assert list(zip(out["rid"].to_pylist(), out["sid"].to_pylist(), strict=True)) == [(0, 0)]
 
@@ -280,7 +280,7 @@ NOON = dt.datetime(2024, 1, 1, 12)
 def test_naive_against_aware_time() -> None:
     naive = pa.array([NOON] * 2, pa.timestamp("us"))
     aware = pa.array([NOON] * 2, pa.timestamp("us", "UTC"))
-    text = message(SchemaError, "r", "s", '"t"', one=left(t=naive), two=right(t=aware), within="1 minute")
+    text = message(SchemaError, "r.t", "s.t", one=left(t=naive), two=right(t=aware), within="1 minute")
     assert "naive" in text or "zone" in text
     assert join(one=left(t=aware), two=right(t=aware), within="1 minute").num_rows == 2
 
@@ -299,7 +299,7 @@ def test_mixed_time_units_give_the_right_answer() -> None:
 
 
 def test_integer_time_against_timestamps() -> None:
-    message(SchemaError, '"t"', "timestamp", two=right(t=pa.array([NOON] * 2, pa.timestamp("us"))))
+    message(SchemaError, "r.t", "s.t", "timestamp", two=right(t=pa.array([NOON] * 2, pa.timestamp("us"))))
 
 
 def test_durations_fit_the_time_column() -> None:

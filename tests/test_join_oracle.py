@@ -318,7 +318,9 @@ def test_expiry(on: str, access: str, window: Any) -> None:
             assert stats["r"]["window"] == stats["s"]["window"] == 0
     results += sum(b.num_rows for b in j.poll())
     assert j.stats()["results"] == results
-    assert results > 0 or window == Interval(-300, -100), "only this window excludes tuples of the same number"
+    assert results > 0 or window == Interval(-300, -100), (
+        "only this window excludes tuples of the same number"
+    )
 
 
 def test_a_silent_side_keeps_the_other_until_it_advances() -> None:

@@ -1,6 +1,6 @@
 """Random predicates over rows full of nulls, NaN, infinities, ties and type edges, against the nested loop.
 
-A kernel costs seconds to compile, so most trees go through `evaluate.evaluate_all`, which compiles many in one
+A kernel costs about a second to compile, so most trees go through `codegen.evaluate_all`, many in one
 module. Fewer, of the shapes that the analysis turns into hash and band access, go through `sj.join` itself.
 """
 
@@ -157,11 +157,8 @@ def python_sample(seed: int) -> E:
     while True:
         e = draw.shape() if seed % 2 else draw.tree(2)
         names = {name for _, name in columns(e)}
-        small = all(
-            n.op != "lit" or n.type.kind == "bool" or abs(n.value or 0) < 1000
-            for n in nodes(e)
-            if n.op == "lit"
-        )
+        literals = [n for n in nodes(e) if n.op == "lit"]
+        small = all(n.type.kind in ("int", "float", "bool") and abs(n.value) < 1000 for n in literals)
         try:
             to_python(e)
         except (Refused, TypeError):

@@ -47,9 +47,19 @@ def embed(node: Node) -> Embedded:
     text = (
         f"{imports}{head}"
         f"FUNCTION = njit(nogil=True)(FunctionType(\n    marshal.loads({code!r}),\n"
-        f"    {{{scope}}}, 'predicate', None, ({closure}{',' if cells else ''})))\n"
+        f"    {{'__name__': __name__, {scope}}}, 'predicate', None, ({closure}{',' if cells else ''})))\n"
     )
     return Embedded(text, {})
+
+
+def reason(error: Exception) -> str:
+    """What the compiler did not like, in one line of its report."""
+    noise = ("Failed in nopython mode", "During:", "File ", "- Resolution failure", "Overload", ">>>", "There are")
+    for line in str(error).splitlines():
+        text = line.strip().removesuffix(". Raised from None")
+        if text and not text.startswith(noise):
+            return text if len(text) <= 300 else text[:297] + "..."
+    return type(error).__name__
 
 
 def _bare(code: CodeType) -> CodeType:

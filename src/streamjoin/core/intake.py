@@ -10,11 +10,13 @@ import pyarrow as pa
 
 from streamjoin.core.codegen import Part, Program
 from streamjoin.core.columns import flat, physical_columns, show
+from streamjoin.core.functions import reason
 from streamjoin.core.kernels.layout import TROUBLE_FIELDS, Array
 from streamjoin.core.analysis import OTHER
+from streamjoin.core.kernels.scalar import FARTHEST
 from streamjoin.core.plan import Plan
 from streamjoin.core.store import STORES, Shape, Store, Tuples
-from streamjoin.errors import DataError
+from streamjoin.errors import DataError, PredicateError
 
 EXACT = 2.0**22  # float32 tells neighbouring integers apart up to here; beyond, coordinates start at a nearer origin
 
@@ -41,7 +43,27 @@ class Intake:
             )
 
         wide = access != "hash" and not dims
-        return STORES[access](shape, program.exact(probing, wide), trouble)
+        store = STORES[access](shape, program.exact(probing, wide), trouble)
+        self._compile(store, probing)
+        return store
+
+    def _compile(self, store: Store, probing: str) -> None:
+        """Has the exact test compiled now: a predicate that does not compile fails before any work."""
+        none = np.zeros(0, np.int64)
+        columns = tuple(np.zeros(0, part.dtype) for part in self.program.stored[probing])
+        boxes = np.zeros((0, 0), np.float32)
+        try:
+            store.warm_up(
+                Tuples(columns, boxes, boxes, boxes, boxes, none.astype(np.uint32), none, none, none, none)
+            )
+        except Exception as error:
+            if self.program.analysis.tree.op != "function":
+                raise
+            name = self.program.analysis.tree.value.__name__
+            raise PredicateError(
+                f"the predicate function {name} does not compile: {reason(error)}; use numbers, comparisons, math and "
+                "numpy functions that Numba knows, or write it as SQL text"
+            ) from error
 
     def times(self, side: str, table: pa.Table) -> Array:
         """The time column in ticks."""
@@ -108,7 +130,7 @@ class Intake:
         """Moves the origin of axes whose values are too large for float32 to tell neighbours apart."""
         for d in range(len(self._origin)):
             values = np.concatenate([lo[d], hi[d]])
-            values = values[np.isfinite(values)]
+            values = values[np.abs(values) < FARTHEST]
             if len(values) and np.abs(values).max() > EXACT:
                 self._origin[d] = float(np.median(values))
         self._anchored = True
@@ -120,9 +142,7 @@ class Intake:
             if dimension.low(side) is None:
                 coord[d] = hi[d]
             elif dimension.two_sided and lo.shape[1]:
-                with np.errstate(invalid="ignore"):
-                    spans = hi[d].astype(np.float64) - lo[d]
-                widest = float(np.nan_to_num(spans, nan=0.0, posinf=np.inf, neginf=0.0).max())
+                widest = float((hi[d].astype(np.float64) - lo[d]).max())
                 near = np.float32(widest)
                 width[d] = near if near >= widest else np.nextafter(near, np.float32(np.inf))
         return coord, width

@@ -106,7 +106,6 @@ class Join:
         self._closed = False
         self._failure: BaseException | None = None
         self._lock = threading.Lock()
-        self._warm_up()
 
     @property
     def schema(self) -> pa.Schema:
@@ -201,15 +200,6 @@ class Join:
         if delay < 0:
             raise WindowError(f"max_delay={max_delay!r} is negative; it says by how much a tuple may be late")
         return delay
-
-    def _warm_up(self) -> None:
-        """Compiles (or loads) every kernel now, so that a predicate that does not compile fails here."""
-        empty = {side: self._streams[side].schema.empty_table() for side in SIDES}
-        batches = {}
-        for side in SIDES:
-            batches[side], _ = self._intake.prepare(side, empty[side], np.zeros(0, np.int64), 0, 0)
-        for side in SIDES:
-            self._algorithm.stores[side].warm_up(batches[OTHER[side]])
 
     def _output_schema(self) -> pa.Schema:
         names = self.plan.output_names()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from streamjoin.core.kernels.scalar import FARTHEST
+
 
 @njit(nogil=True, forceinline=True)
 def cell_of(value, origin, scale, cells):
@@ -21,14 +23,14 @@ def cell_of(value, origin, scale, cells):
 
 @njit(nogil=True, cache=True)
 def extent(coord, begin, end, low, high, finite_low, finite_high):
-    """Smallest and largest coordinate per dimension of tuples begin..end-1, and the same without the infinite ones."""
+    """Smallest and largest coordinate per dimension of tuples begin..end-1, and the same without those at the end of the axis."""
     for d in range(coord.shape[0]):
         small, large = np.float32(np.inf), np.float32(-np.inf)
         small_finite, large_finite = np.float32(np.inf), np.float32(-np.inf)
         for j in range(begin, end):
             value = coord[d, j]
             small, large = min(small, value), max(large, value)
-            if np.isfinite(value):
+            if abs(value) < FARTHEST:
                 small_finite, large_finite = min(small_finite, value), max(large_finite, value)
         low[d], high[d] = small, large
         finite_low[d], finite_high[d] = small_finite, large_finite

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+FARTHEST = float(np.float32(1e19))  # coordinates end here: their squares are still finite in float32
+
 
 @njit(nogil=True, forceinline=True)
 def full_number(newest, low):
@@ -15,30 +17,24 @@ def full_number(newest, low):
 @njit(nogil=True, forceinline=True)
 def down32(low, width):
     """low - width as float32, never above the true difference."""
-    if width == np.float32(np.inf):
-        return np.float32(-np.inf)
     exact = np.float64(low) - np.float64(width)
     near = np.float32(exact)
     return near if np.float64(near) <= exact else np.nextafter(near, np.float32(-np.inf))
 
 
 @njit(nogil=True, forceinline=True)
-def up32(exact):
-    """A float64 as float32, never below it."""
-    near = np.float32(exact)
-    return near if np.float64(near) >= exact else np.nextafter(near, np.float32(np.inf))
+def centre_and_square(low, width, high):
+    """A centre and a squared distance from it that no point of [low - width, high] reaches.
 
-
-@njit(nogil=True, forceinline=True)
-def centre_and_half(low, width, high):
-    """A centre and a half-width whose interval covers [low - width, high]; all of the line if that is not finite."""
+    A scan compares squares in float32: the distance is widened by more than all roundings together, and kept where squares
+    neither vanish nor overflow. What is not finite covers all coordinates there are.
+    """
     bottom, top = np.float64(low) - np.float64(width), np.float64(high)
-    if not (np.isfinite(bottom) and np.isfinite(top)):
-        return np.float32(0), np.float32(np.inf)
+    if not (bottom > -FARTHEST and top < FARTHEST):
+        return np.float32(0), np.float32(3e38)
     middle = np.float32((bottom + top) / 2)
-    if not np.isfinite(middle):
-        return np.float32(0), np.float32(np.inf)
-    return middle, max(np.float32(0), up32(max(np.float64(middle) - bottom, top - np.float64(middle))))
+    half = max(np.float64(middle) - bottom, top - np.float64(middle)) * (1 + 2.0**-20)
+    return middle, np.float32(max(half * half * (1 + 2.0**-20), 1e-37))
 
 
 @njit(nogil=True, forceinline=True)
@@ -72,4 +68,6 @@ def mix(seed, value):
 @njit(nogil=True, forceinline=True)
 def coordinate(value, origin):
     """A value on the axis of a dimension: monotone, so that what is below stays below; NaN is above everything."""
-    return np.float32(np.inf) if value != value else np.float32(value - origin)
+    if value != value:
+        return np.float32(FARTHEST)
+    return np.float32(min(max(value - origin, -FARTHEST), FARTHEST))

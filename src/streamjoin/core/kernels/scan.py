@@ -11,7 +11,7 @@ from numba import njit
 
 from streamjoin.core.kernels.contract import DIMS
 from streamjoin.core.kernels.layout import COMPARED, COUNT, RUN, STEP
-from streamjoin.core.kernels.scalar import centre_and_half
+from streamjoin.core.kernels.scalar import centre_and_square
 from streamjoin.core.kernels.simd import LANES, corner, near_any, near_mask, trailing_zeros
 
 BLOCK = 2048
@@ -20,18 +20,18 @@ MOST = GROUP * BLOCK  # candidates of one step
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def next_hit(coord, j, last, c0, c1, c2, c3, half):
+def next_hit(coord, j, last, c0, c1, c2, c3, square):
     """The first of j, j + 8, ... whose eight tuples are near any of four probes; last or beyond if there is none."""
-    while j < last and not near_any(coord, j, c0, c1, c2, c3, half):
+    while j < last and not near_any(coord, j, c0, c1, c2, c3, square):
         j += LANES
     return j
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def aim(p, runs, run, active, centre, half):
-    """Centres and half-widths of the probes whose window meets the run, padded to whole groups. Returns their count.
+def aim(p, runs, run, active, centre, square):
+    """Centres and squared reaches of the probes whose window meets the run, padded to whole groups. Returns their count.
 
-    A group shares the largest of its half-widths: fewer registers in the loop that matters.
+    A group shares the largest reach: fewer registers in the loop that matters.
     """
     live = 0
     for i in range(len(p.since)):
@@ -39,10 +39,10 @@ def aim(p, runs, run, active, centre, half):
             active[live] = i
             for d in range(DIMS):
                 if live % GROUP == 0:
-                    half[d, live // GROUP] = 0
-                middle, reach = centre_and_half(p.lo[d, i], runs.width[run, d], p.hi[d, i])
+                    square[d, live // GROUP] = 0
+                middle, reach = centre_and_square(p.lo[d, i], runs.width[run, d], p.hi[d, i])
                 centre[d, live] = middle
-                half[d, live // GROUP] = max(half[d, live // GROUP], reach)
+                square[d, live // GROUP] = max(square[d, live // GROUP], reach)
             live += 1
     for extra in range(live, -(-live // GROUP) * GROUP):  # repeats the last probe; it is not asked for its hits
         for d in range(DIMS):
@@ -54,10 +54,10 @@ def aim(p, runs, run, active, centre, half):
 def candidates(p, coord, runs, run_count, ranges, cursor):
     """Fills `ranges`; returns False if there are more."""
     room, count, capacity = len(p.since) + GROUP, 0, len(ranges.probe)
-    centre, half = np.empty((DIMS, room), np.float32), np.empty((DIMS, room), np.float32)
+    centre, square = np.empty((DIMS, room), np.float32), np.empty((DIMS, room), np.float32)
     active = np.empty(room, np.int64)
     for run in range(cursor[RUN], run_count):
-        live = aim(p, runs, run, active, centre, half)
+        live = aim(p, runs, run, active, centre, square)
         groups = (live + GROUP - 1) // GROUP
         begin, end = runs.begin[run], runs.end[run]
         blocks = (end - begin + BLOCK - 1) // BLOCK
@@ -72,7 +72,7 @@ def candidates(p, coord, runs, run_count, ranges, cursor):
             cursor[COMPARED] += (last - first) * filled
             c0, c1 = corner(centre, DIMS, g), corner(centre, DIMS, g + 1)
             c2, c3 = corner(centre, DIMS, g + 2), corner(centre, DIMS, g + 3)
-            reach = corner(half, DIMS, g // GROUP)
+            reach = corner(square, DIMS, g // GROUP)
             j = next_hit(coord, first, last, c0, c1, c2, c3, reach)
             while j < last:
                 valid = np.uint8(255) if last - j >= LANES else np.uint8((1 << (last - j)) - 1)

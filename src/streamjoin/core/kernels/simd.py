@@ -12,12 +12,13 @@ from numba.extending import intrinsic
 LANES = 8
 _VECTOR = ir.VectorType(ir.FloatType(), LANES)
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
+_WORDS = ir.VectorType(_I32, LANES)
 
 
 def _splat(builder: Any, scalar: Any) -> Any:
     undefined = ir.Constant(_VECTOR, ir.Undefined)
     first = builder.insert_element(undefined, scalar, ir.Constant(_I32, 0))
-    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES))
+    return builder.shuffle_vector(first, undefined, ir.Constant(_WORDS, [0] * LANES))
 
 
 @intrinsic
@@ -50,46 +51,47 @@ def _row(builder: Any, array: Any, d: int, j: Any) -> Any:
     return value
 
 
-def _near(context: Any, builder: Any, coord: Any, j: Any, centre: Any, half: Any, dims: int) -> Any:
-    """The vector of booleans: |coord[d, j + k] - centre[d]| <= half[d] in every dimension d."""
-    fabs = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(_VECTOR, [_VECTOR]), f"llvm.fabs.v{LANES}f32"
+def _near(context: Any, builder: Any, coord: Any, j: Any, centre: Any, square: Any, dims: int) -> Any:
+    """A vector of integers, negative where (coord[d, j + k] - centre[d])**2 < square[d] in every dimension d."""
+    fused = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(_VECTOR, [_VECTOR] * 3), f"llvm.fmuladd.v{LANES}f32"
     )
     inside = None
     for d in range(dims):
         away = builder.fsub(_row(builder, coord, d, j), _splat(builder, builder.extract_value(centre, d)))
-        limit = _splat(builder, builder.extract_value(half, d))
-        here = builder.fcmp_ordered("<=", builder.call(fabs, [away]), limit)
+        limit = _splat(builder, builder.fneg(builder.extract_value(square, d)))
+        here = builder.bitcast(builder.call(fused, [away, away, limit]), _WORDS)
         inside = here if inside is None else builder.and_(inside, here)
     return inside
 
 
-@intrinsic
-def near_any(typingctx: Any, coord: Any, j: Any, c0: Any, c1: Any, c2: Any, c3: Any, half: Any) -> Any:
-    """Whether any of coord[:, j : j + LANES] lies within half of any of the four centres."""
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        array = context.make_array(sig.args[0])(context, builder, args[0])
-        masks = [
-            _near(context, builder, array, args[1], centre, args[6], sig.args[6].count) for centre in args[2:6]
-        ]
-        both = builder.or_(builder.or_(masks[0], masks[1]), builder.or_(masks[2], masks[3]))
-        bits = builder.bitcast(both, ir.IntType(LANES))
-        return builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
-
-    return types.boolean(coord, types.intp, c0, c1, c2, c3, half), codegen
+def _bits(builder: Any, words: Any) -> Any:
+    """The sign bits of a vector of integers."""
+    return builder.bitcast(builder.icmp_signed("<", words, ir.Constant(_WORDS, [0] * LANES)), ir.IntType(LANES))
 
 
 @intrinsic
-def near_mask(typingctx: Any, coord: Any, j: Any, centre: Any, half: Any) -> Any:
-    """Bit k of the result: coord[:, j + k] lies within half of centre, for k in 0..LANES-1."""
+def near_any(typingctx: Any, coord: Any, j: Any, c0: Any, c1: Any, c2: Any, c3: Any, square: Any) -> Any:
+    """Whether any of coord[:, j : j + LANES] is nearer to any of the four centres than the square's root."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         array = context.make_array(sig.args[0])(context, builder, args[0])
-        inside = _near(context, builder, array, args[1], args[2], args[3], sig.args[3].count)
-        return builder.bitcast(inside, ir.IntType(LANES))
+        near = [_near(context, builder, array, args[1], centre, args[6], sig.args[6].count) for centre in args[2:6]]
+        words = builder.or_(builder.or_(near[0], near[1]), builder.or_(near[2], near[3]))
+        return builder.icmp_unsigned("!=", _bits(builder, words), ir.Constant(ir.IntType(LANES), 0))
 
-    return types.uint8(coord, types.intp, centre, half), codegen
+    return types.boolean(coord, types.intp, c0, c1, c2, c3, square), codegen
+
+
+@intrinsic
+def near_mask(typingctx: Any, coord: Any, j: Any, centre: Any, square: Any) -> Any:
+    """Bit k of the result: coord[:, j + k] is nearer to the centre than the square's root, for k in 0..LANES-1."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        array = context.make_array(sig.args[0])(context, builder, args[0])
+        return _bits(builder, _near(context, builder, array, args[1], args[2], args[3], sig.args[3].count))
+
+    return types.uint8(coord, types.intp, centre, square), codegen
 
 
 @intrinsic

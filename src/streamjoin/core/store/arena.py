@@ -9,8 +9,8 @@ import numpy as np
 from streamjoin.core.kernels.layout import Array, Probes, Stored
 from streamjoin.core.kernels.simd import LANES
 
-SLACK = 1.25  # capacity per live tuple after growing
-FULL, SPARSE = 0.88, 0.3  # live parts of the capacity beyond which it grows or shrinks instead of compacting
+SLACK = 1.15  # capacity per live tuple after growing
+FULL, SPARSE = 0.94, 0.3  # live parts of the capacity beyond which it grows or shrinks instead of compacting
 SMALLEST = 1024
 
 

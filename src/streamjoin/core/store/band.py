@@ -17,6 +17,7 @@ from streamjoin.core.grid import Grid, choose_grid
 from streamjoin.core.kernels.band import candidates
 from streamjoin.core.kernels.cells import distinct_keys, extent, order_by_cell
 from streamjoin.core.kernels.layout import Array, Probes, Ranges
+from streamjoin.core.kernels.scalar import FARTHEST
 from streamjoin.core.store.arena import Shape, Tuples
 from streamjoin.core.store.base import Store, Trouble
 from streamjoin.core.store.runs import RunList
@@ -151,10 +152,9 @@ class BandStore(Store):
 
     def _learn(self, probes: Probes) -> None:
         """Follows the width of the probes' boxes: the cells of later runs are cut to it."""
-        with np.errstate(invalid="ignore"):
-            spans = probes.hi - probes.lo
-        for d, span in enumerate(spans):
-            seen = span[np.isfinite(span)]
+        for d, (lo, hi) in enumerate(zip(probes.lo, probes.hi, strict=True)):
+            span = hi - lo
+            seen = span[(np.abs(lo) < FARTHEST) & (np.abs(hi) < FARTHEST)]
             if len(seen):
                 mean = float(seen.mean(dtype=np.float64))
                 self._reach[d] = mean if np.isnan(self._reach[d]) else 0.9 * self._reach[d] + 0.1 * mean

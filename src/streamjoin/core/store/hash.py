@@ -56,7 +56,7 @@ class HashStore(Store):
     def _rebuild(self) -> None:
         arena = self.arena
         oldest = self._tail - len(arena)
-        size = max(FEWEST_HEADS, 1 << max(0, len(arena) - 1).bit_length())
+        size = max(FEWEST_HEADS, 1 << (len(arena) - 1).bit_length() >> 1)
         self._heads = np.full(size, np.uint32((oldest - 1) & 0xFFFFFFFF), np.uint32)
         self._built = self._tail
         link(arena.stored.key, arena.begin, arena.end, oldest, self._heads, self._links)

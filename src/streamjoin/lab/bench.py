@@ -1,0 +1,154 @@
+"""The benchmarks of the sequential join. Each checks its result before it returns a figure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from streamjoin.algorithms.kang import Kang
+from streamjoin.core.intake import Intake
+from streamjoin.core.plan import Plan, make_plan
+from streamjoin.core.store import BandStore, Tuples
+from streamjoin.core.window import parse_duration
+from streamjoin.errors import OptionError, StreamjoinError
+from streamjoin.lab.machine import machine
+from streamjoin.lab.reference import reference_scan
+from streamjoin.lab.workload import BAND, EQUALITY, MICROSECONDS, Array, Source, partners, schema
+
+CHECKED = 24
+SCAN_PROBES = 2048
+DEFAULTS = {  # access: predicate, window, rate to sustain, batch, largest key
+    "band": (BAND, "15 minutes", 40_000, 16_384, 10_000),
+    "scan": (BAND, "15 minutes", 2_000, 1_024, 10_000),
+    "hash": (EQUALITY, "1 minute", 500_000, 65_536, 30_000_000),
+}
+
+
+def scan(tuples: int = 1_000_000, seconds: float = 5.0) -> dict[str, Any]:
+    """The 2-D band scan of one window on one core, with pairs emitted; beside it the same in C, where there is a compiler."""
+    _, intake = _plan(BAND, "1 day", "scan")
+    r, s = Source("r", 1_000_000), Source("s", 1_000_000)
+    window, batch = s.batch(tuples), r.batch(SCAN_PROBES)
+    store = intake.store("s")
+    store.insert(_prepared(intake, "s", window, 0))
+    probes = _prepared(intake, "r", batch, 0)
+    found = _collected(store.probe(probes))
+    sample = range(0, SCAN_PROBES, SCAN_PROBES // CHECKED)
+    _check(found, r, s, sample, tuples, 86_400 * MICROSECONDS, equality=False)
+    rounds, start = 0, time.perf_counter()
+    store.comparisons = 0
+    while (elapsed := time.perf_counter() - start) < seconds or not rounds:
+        for _ in store.probe(probes):
+            pass
+        rounds += 1
+    per_second = store.comparisons / elapsed
+    reference = reference_scan(r.sent(), s.sent(), len(found[0]))
+    return {
+        "comparisons_per_s": per_second,
+        "pairs": len(found[0]),
+        "verified": True,
+        "window_tuples": tuples,
+        "c_comparisons_per_s": reference,
+        "ratio_to_c": per_second / reference if reference else None,
+        "machine": machine(),
+    }
+
+
+def join(
+    access: str = "band", window: str | None = None, rate: int | None = None, seconds: float = 20.0
+) -> dict[str, Any]:
+    """The papers' join on one core: windows filled as they would be at the given rate, then as many tuples as it can take.
+
+    The rate is sustained if the figure is not below it. Results are pairs of tuple numbers.
+    """
+    if access not in DEFAULTS:
+        raise OptionError(f'access="{access}" is not one of {", ".join(DEFAULTS)}')
+    on, usual, usual_rate, size, highest = DEFAULTS[access]
+    length, rate = window or usual, rate or usual_rate
+    ticks = parse_duration(length) // 1000
+    plan, intake = _plan(on, length, access)
+    sources = {side: Source(side, rate, highest) for side in "rs"}
+    algorithm = Kang({side: intake.store(side) for side in "rs"})
+    filled = ticks // MICROSECONDS * rate
+    _prefill(algorithm, intake, sources, filled, size)
+    results, spent, rounds, kept = 0, 0.0, 0, []
+    before = sum(store.comparisons for store in algorithm.stores.values())
+    while spent < seconds or rounds < 2:
+        for side in "rs":
+            first = sources[side].count
+            table = sources[side].batch(size)
+            start = time.perf_counter()
+            batch = _prepared(intake, side, table, first)
+            for r, s in algorithm.arrive(side, batch):
+                results += len(r)
+                if rounds == 0:
+                    kept.append((r, s))
+            other = "s" if side == "r" else "r"
+            algorithm.expire(other, plan.window.horizon(side, int(batch.at[0]), 0))
+            spent += time.perf_counter() - start
+        rounds += 1
+    numbers = range(filled, filled + size, max(1, size // CHECKED))
+    _check(_collected(kept), sources["r"], sources["s"], numbers, filled + size, ticks, equality=access == "hash")
+    stores = algorithm.stores.values()
+    compared = sum(store.comparisons for store in stores) - before
+    figure = rounds * size / spent
+    return {
+        "rate_per_stream": figure,
+        "window_tuples": len(algorithm.stores["r"]),
+        "access": access,
+        "results_per_s": results / spent,
+        "verified": True,
+        "asked_rate": rate,
+        "sustained": figure >= rate,
+        "window": length,
+        "predicate": on,
+        "comparisons_per_s": compared / spent,
+        "batch": size,
+        "memory_per_raw_byte": sum(store.nbytes for store in stores) / sum(store.raw_bytes for store in stores),
+        "machine": machine(),
+    }
+
+
+def _plan(on: str, within: str, access: str) -> tuple[Plan, Intake]:
+    plan = make_plan(schema("r"), schema("s"), on=on, within=within, time="ts", access=access)
+    return plan, Intake(plan, plan.program())
+
+
+def _prepared(intake: Intake, side: str, table: Any, first: int) -> Tuples:
+    batch, kept = intake.prepare(side, table, intake.times(side, table), 0, first)
+    assert kept is None
+    return batch
+
+
+def _prefill(algorithm: Kang, intake: Intake, sources: dict[str, Source], tuples: int, size: int) -> None:
+    """Fills both windows without joining them."""
+    samples = {side: _prepared(intake, side, Source(side, 1000).batch(1000), 0) for side in "rs"}
+    for side, store in algorithm.stores.items():
+        if isinstance(store, BandStore):
+            store.expect(samples["s" if side == "r" else "r"])
+        while sources[side].count < tuples:
+            first = sources[side].count
+            store.insert(_prepared(intake, side, sources[side].batch(min(size, tuples - first)), first))
+
+
+def _collected(chunks: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
+    found = list(chunks)
+    if not found:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    return np.concatenate([a for a, _ in found]), np.concatenate([b for _, b in found])
+
+
+def _check(
+    found: tuple[Array, Array], r: Source, s: Source, numbers: range, upto: int, window: int, equality: bool
+) -> None:
+    """Compares the partners of some r tuples among the first s tuples with those that a look at every s tuple finds."""
+    sample = [column[numbers.start : numbers.stop : numbers.step] for column in r.sent()]
+    stored = [column[:upto] for column in s.sent()]
+    expected = partners((sample[0], sample[1], sample[2]), (stored[0], stored[1], stored[2]), window, equality)
+    for number, wanted in zip(numbers, expected, strict=True):
+        got = np.sort(found[1][found[0] == number])
+        if not np.array_equal(got, wanted):
+            raise StreamjoinError(f"wrong result: r tuple {number} has {len(wanted)} partners, the join found {len(got)}")
