@@ -41,7 +41,10 @@ soak: $(STAMP) ## the property tests with many more examples
 
 bench: $(STAMP) ## the benchmarks
 	$(BIN)/streamjoin bench scan
-	$(BIN)/streamjoin bench join
+	$(BIN)/streamjoin bench join --access band
+	$(BIN)/streamjoin bench join --access scan
+	$(BIN)/streamjoin bench join --access hash
+	$(BIN)/streamjoin bench tables
 
 lock: ## make requirements.lock anew (needs uv)
 	uv pip compile pyproject.toml --extra dev --extra spark --universal --python-version 3.11 \

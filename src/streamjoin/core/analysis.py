@@ -1,7 +1,7 @@
 """What a predicate says about equality and bands, in whatever spelling, and what is left.
 
-The predicate is taken apart into conjuncts. Those that read one side only filter arrivals. Every other conjunct stays in
-the exact test; some of them also promise something that leads to few candidates:
+The predicate is taken apart into conjuncts. Those that read one side only filter arrivals. Every other conjunct
+stays in the exact test; some of them also promise something that leads to few candidates:
 
     equality    f(r) = g(s)                     hash access
     constraint  low(r) <= high(s), or mirrored  an end of a band
@@ -159,9 +159,7 @@ def _spreads(node: Node) -> frozenset[tuple[str, str]]:
     return frozenset().union(*(_spreads(arg) for arg in node.args))
 
 
-def _harvest(
-    node: Node, equalities: list[tuple[Node, Node]], constraints: list[Constraint], exactly: bool
-) -> bool:
+def _harvest(node: Node, equalities: list[tuple[Node, Node]], constraints: list[Constraint], exactly: bool) -> bool:
     """Notes what a conjunct over both sides promises; False if that is nothing."""
     if node.op not in ("eq", "lt", "le", "gt", "ge"):
         return False
@@ -214,7 +212,9 @@ def _constraint(a: Node, b: Node, exactly: bool) -> Constraint | None:
     slack = SLACK_FLOAT if any(_single(part) for part in (a, b)) else SLACK_DOUBLE
     low = Linear(tuple(mine["r"]), 0.0, slack)
     high = Linear(tuple((-factor, node) for factor, node in mine["s"]), -(constant + other), slack)
-    if sum(factor for factor, _ in low.terms) < 0:  # a negative end reads better, and joins its partner, on the other side
+    if (
+        sum(factor for factor, _ in low.terms) < 0
+    ):  # a negative end reads better, and joins its partner, on the other side
         flipped_low = Linear(tuple((-factor, node) for factor, node in high.terms), -high.constant, slack)
         flipped_high = Linear(tuple((-factor, node) for factor, node in low.terms), 0.0, slack)
         return Constraint("s", flipped_low, flipped_high)
@@ -282,9 +282,7 @@ def _pair_up(constraints: list[Constraint]) -> tuple[Dimension, ...]:
     """Opposite constraints over the same terms become one dimension; the best-matching pairs first."""
     by_r = [constraint for constraint in constraints if constraint.side == "r"]
     by_s = [constraint for constraint in constraints if constraint.side == "s"]
-    ranked = sorted(
-        ((_kinship(a, b), -i, -j) for i, a in enumerate(by_r) for j, b in enumerate(by_s)), reverse=True
-    )
+    ranked = sorted(((_kinship(a, b), -i, -j) for i, a in enumerate(by_r) for j, b in enumerate(by_s)), reverse=True)
     used_r: set[int] = set()
     used_s: set[int] = set()
     paired = []

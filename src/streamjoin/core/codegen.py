@@ -1,7 +1,7 @@
 """From an analysed predicate to compiled kernels: what reads which columns, and the text of the generated modules.
 
-A generated module is a head (`match` for a predicate, `DIMS` for a scan) in front of the unchanged text of a kernel from
-`core/kernels`; it is content-addressed, so that the next process finds it compiled.
+A generated module is a head (`match` for a predicate, `DIMS` for a scan) in front of the unchanged text of a kernel
+from `core/kernels`; it is content-addressed, so that the next process finds it compiled.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,33 @@ def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column
 
 
+def as_numpy(array: pa.Array) -> Array:
+    """The values of a boolean or fixed-width array, nulls as whatever lies there.
+
+    Arrow's own to_numpy() imports pandas where it is installed, which takes longer than a small join.
+    """
+    boolean = pa.types.is_boolean(array.type)
+    kind = "f" if pa.types.is_floating(array.type) else "u" if pa.types.is_unsigned_integer(array.type) else "i"
+    dtype = np.dtype(np.bool_ if boolean else f"{kind}{array.type.bit_width // 8}")
+    if not len(array):
+        return np.zeros(0, dtype)
+    buffer = array.buffers()[1]
+    if boolean:
+        bits = np.unpackbits(np.frombuffer(buffer, np.uint8), count=array.offset + len(array), bitorder="little")
+        return bits[array.offset :].view(np.bool_)
+    return np.frombuffer(buffer, dtype, len(array), array.offset * dtype.itemsize)
+
+
+def row_numbers(rows: Array) -> pa.Array:
+    """Row numbers for take(). (`pa.array` imports pandas, too.)"""
+    rows = np.ascontiguousarray(rows, np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)])
+
+
 def _roles(array: pa.Array, part: Part, side: str) -> dict[str, Array]:
     valid = np.ones(len(array), np.bool_)
     if array.null_count:
-        valid = array.is_valid().to_numpy(zero_copy_only=False)
+        valid = as_numpy(array.is_valid())
     if part.type.kind in ("string", "binary"):
         high, low = _digests(array)
         return {"high": high, "low": low, "valid": valid}
@@ -44,8 +68,8 @@ def _roles(array: pa.Array, part: Part, side: str) -> dict[str, Array]:
         value = _values(array, part.type)
     except (pa.ArrowInvalid, OverflowError) as error:
         raise DataError(
-            f'{side}.{part.column} holds a value that does not fit {part.type}, as which the predicate reads a column of '
-            f"type {array.type}: {_extreme(array)} ({str(error).splitlines()[0]}); cast the column or filter the value out"
+            f"{side}.{part.column} has type {array.type}, which the predicate reads as {part.type}, and holds a value "
+            f"that does not fit: {_extreme(array)} ({str(error).splitlines()[0]}); cast the column or filter it out"
         ) from error
     return {"value": np.ascontiguousarray(value, part.dtype), "valid": valid}
 
@@ -76,7 +100,7 @@ def _values(array: pa.Array, t: Type) -> Array:
         array = array.cast(pa.float64() if t.bits == 64 else pa.float32())
     if array.null_count:
         array = array.fill_null(False if t.kind == "bool" else 0)
-    return array.to_numpy(zero_copy_only=False)
+    return as_numpy(array)
 
 
 def _unscaled(array: pa.Array, t: Type) -> Array:
@@ -85,7 +109,7 @@ def _unscaled(array: pa.Array, t: Type) -> Array:
     words = np.frombuffer(array.buffers()[1], np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
     values = words[::2].copy()
     if array.null_count:
-        values[~array.is_valid().to_numpy(zero_copy_only=False)] = 0
+        values[~as_numpy(array.is_valid())] = 0
     return values
 
 
@@ -96,16 +120,21 @@ def _digests(array: pa.Array) -> tuple[Array, Array]:
         array = array.dictionary_encode()
     pairs = [(0, 0) if value is None else digest(value) for value in array.dictionary.to_pylist()]
     table = np.array(pairs or [(0, 0)], np.int64)
-    codes = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    codes = as_numpy(array.indices.fill_null(0))
     return np.ascontiguousarray(table[codes, 0]), np.ascontiguousarray(table[codes, 1])
+
+
+def show_time(value: int, unit: str) -> str:
+    """A count of ticks as the time it stands for."""
+    return str(value) if unit == "int" else str(np.array(value, f"M8[{unit}]"))
 
 
 def show(value: Any, t: Type) -> str:
     """A stored value as its user knows it."""
     if t.kind == "timestamp":
-        return str(np.datetime64(int(value), t.unit))
+        return show_time(int(value), t.unit)
     if t.kind == "date":
-        return str(np.datetime64(int(value), "D"))
+        return show_time(int(value), "D")
     if t.kind == "decimal":
-        return str(pa.scalar(int(value)).as_py() / 10**t.scale)
+        return str(Decimal(int(value)).scaleb(-t.scale))
     return str(value)

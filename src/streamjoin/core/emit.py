@@ -2,8 +2,8 @@
 
 A node becomes a value and up to two flags beside it:
   null  the SQL NULL,
-  bad   an integer result outside of 64 bits (or of the type that a cast names). It spreads like NULL, but is never silently
-        dropped: a pair whose answer depends on a bad value ends the join with an error.
+  bad   an integer result outside of 64 bits (or of the type that a cast names). It spreads like NULL, but is never
+        silently dropped: a pair whose answer depends on a bad value ends the join with an error.
 Integers are computed in 64 bits whatever their type; where their possible range says that this cannot be exceeded,
 the plain operation is emitted, otherwise a checked one.
 """
@@ -40,7 +40,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Slot:
-    """Where a column's value is found: an expression for it, for its validity if it may be null, or for a digest's halves."""
+    """Where a column is found: expressions for its value, its validity if it may be null, a digest's second half."""
 
     code: str
     valid: str | None = None
@@ -192,9 +192,7 @@ class Emitter:
         return f"{a.code} {sign} {b.code}"
 
     def _same_text(self, left: Node, right: Node) -> str:
-        return " & ".join(
-            f"({a} == {b})" for a, b in zip(self._halves(left), self._halves(right), strict=True)
-        )
+        return " & ".join(f"({a} == {b})" for a, b in zip(self._halves(left), self._halves(right), strict=True))
 
     def _halves(self, node: Node) -> tuple[str, str]:
         if node.op == "literal":
@@ -455,7 +453,8 @@ class Emitter:
         if low >= INT64_MIN and high <= INT64_MAX:
             return Value(self.set(f"{a.code} * np.int64({factor})"), a.null, a.bad, low, high)
         pair = self.set(f"mul_checked({a.code}, np.int64({factor}))")
-        return Value(self.set(f"{pair}[0]"), a.null, self.set(_either((a.bad, f"{pair}[1]")) or "False"))
+        up = self.set(f"{a.code} >= 0") if a.bad is None else None
+        return Value(self.set(f"{pair}[0]"), a.null, self.set(_either((a.bad, f"{pair}[1]")) or "False"), up=up)
 
     def _function(self, node: Node) -> Value:
         """A Python function sees both tuples as named tuples of plain numbers."""

@@ -40,9 +40,7 @@ def evaluate_all(
         for side in "rs":
             source += program.prepare_text(side).replace("def prepare(", f"def prepare_{side}_{k}(")
     module = load_module(source)
-    return [
-        _truth(program, k, vars(module), {"r": table_r, "s": table_s}) for k, program in enumerate(programs)
-    ]
+    return [_truth(program, k, vars(module), {"r": table_r, "s": table_s}) for k, program in enumerate(programs)]
 
 
 def _truth(program: Program, k: int, functions: dict[str, object], tables: dict[str, pa.Table]) -> Array:

@@ -17,7 +17,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 @dataclass(frozen=True)
 class Embedded:
-    """Text that defines FUNCTION, R_TUPLE and S_TUPLE, or what has to be put into the module because no text can say it."""
+    """Text that defines FUNCTION, R_TUPLE and S_TUPLE, and what must be put into the module as it is."""
 
     text: str
     inject: dict[str, Any]
@@ -39,7 +39,8 @@ def embed(node: Node) -> Embedded:
         return Embedded(head, {"FUNCTION": njit(nogil=True)(fn)})
     imports = "".join(f"import {module.__name__}\n" for module in values.values() if isinstance(module, ModuleType))
     scope = ", ".join(
-        f"{name!r}: {value.__name__ if isinstance(value, ModuleType) else _text(value)}" for name, value in values.items()
+        f"{name!r}: {value.__name__ if isinstance(value, ModuleType) else _text(value)}"
+        for name, value in values.items()
     )
     closure = ", ".join(f"CellType({_text(value)})" for value in cells)
     # Where a function was written is no part of its meaning: without that, equal functions share a module.

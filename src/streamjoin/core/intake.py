@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamjoin.core.analysis import OTHER
 from streamjoin.core.codegen import Part, Program
-from streamjoin.core.columns import flat, physical_columns, show
+from streamjoin.core.columns import as_numpy, flat, physical_columns, show
 from streamjoin.core.functions import reason
 from streamjoin.core.kernels.layout import TROUBLE_FIELDS, Array
-from streamjoin.core.analysis import OTHER
 from streamjoin.core.kernels.scalar import FARTHEST
 from streamjoin.core.plan import Plan
 from streamjoin.core.store import STORES, Shape, Store, Tuples
@@ -53,9 +53,7 @@ class Intake:
         columns = tuple(np.zeros(0, part.dtype) for part in self.program.stored[probing])
         boxes = np.zeros((0, 0), np.float32)
         try:
-            store.warm_up(
-                Tuples(columns, boxes, boxes, boxes, boxes, none.astype(np.uint32), none, none, none, none)
-            )
+            store.warm_up(Tuples(columns, boxes, boxes, boxes, boxes, none.astype(np.uint32), none, none, none, none))
         except Exception as error:
             if self.program.analysis.tree.op != "function":
                 raise
@@ -70,18 +68,16 @@ class Intake:
         name = self._plan.times[side]
         array = flat(table.column(name))
         if array.null_count:
-            row = int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
+            row = int(np.argmax(as_numpy(array.is_null())))
             raise DataError(
                 f"{side}.{name} is null in row {row} of {len(array)}: a tuple without a time lies in no window; "
                 "filter such rows out before joining"
             )
         try:
             if self._plan.unit == "int":
-                return np.ascontiguousarray(array.cast(pa.int64()).to_numpy(zero_copy_only=False))
+                return as_numpy(array.cast(pa.int64()))
             zone = getattr(array.type, "tz", None)
-            return np.ascontiguousarray(
-                array.cast(pa.timestamp(str(self._plan.unit), zone)).view(pa.int64()).to_numpy(zero_copy_only=False)
-            )
+            return as_numpy(array.cast(pa.timestamp(str(self._plan.unit), zone)).view(pa.int64()))
         except pa.ArrowInvalid as error:
             raise DataError(
                 f"{side}.{name} has a time that does not fit 64 bits in the joint unit "
@@ -148,9 +144,7 @@ class Intake:
         return coord, width
 
 
-def overflow(
-    program: Program, code: int, found: dict[str, tuple[tuple[Part, ...], tuple[Any, ...]]]
-) -> DataError:
+def overflow(program: Program, code: int, found: dict[str, tuple[tuple[Part, ...], tuple[Any, ...]]]) -> DataError:
     """The error for a value that does not fit 64 bits, with the tuples that led to it."""
     values = [
         f"{side}.{part.column} = {show(value, part.type)}"

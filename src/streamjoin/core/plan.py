@@ -11,7 +11,15 @@ from streamjoin.core.analysis import Analysis, analyse
 from streamjoin.core.predicate import as_tree
 from streamjoin.core.predicate.resolve import resolve
 from streamjoin.core.window import Window, needs_nanoseconds, normalise
-from streamjoin.errors import OptionError, PredicateError, SchemaError, StreamjoinError, UnsupportedError, WindowError, suggest
+from streamjoin.errors import (
+    OptionError,
+    PredicateError,
+    SchemaError,
+    StreamjoinError,
+    UnsupportedError,
+    WindowError,
+    suggest,
+)
 
 if TYPE_CHECKING:
     from streamjoin.core.codegen import Program
@@ -48,7 +56,8 @@ class Plan:
         clashes = set(names["r"]) & set(names["s"])
         if clashes and self.suffixes is None:
             raise SchemaError(
-                f"both sides have columns named {', '.join(sorted(clashes))}; rename them, or give suffixes=(\"_r\", \"_s\")"
+                f"both sides have columns named {', '.join(sorted(clashes))}; rename them, or give "
+                'suffixes=("_r", "_s")'
             )
         endings = dict(zip(SIDES, self.suffixes or ("", ""), strict=True))
         named = {s: [n + endings[s] if n in clashes else n for n in names[s]] for s in SIDES}
@@ -86,7 +95,9 @@ def make_plan(
     unit = _time_unit(times, schemas, within)
     window = normalise(within, unit)
     if static and window.by_rows and unit is None:
-        raise WindowError('a window of rows on tables needs an order of arrival; give time="ts" (rows are taken in its order)')
+        raise WindowError(
+            'a window of rows on tables needs an order of arrival; give time="ts" (rows are taken in its order)'
+        )
     untyped = as_tree(on)
     tree = resolve(untyped, schema_r, schema_s)
     analysis = analyse(tree, _hints(tree, schema_r, schema_s))
@@ -149,7 +160,7 @@ def _time_unit(times: dict[str, str | None], schemas: dict[str, pa.Schema], with
             kinds[side] = ("naive timestamp", "us")
         else:
             raise SchemaError(
-                f'{side}.{name} has type {t}; a time column is an integer or a timestamp: convert it before joining'
+                f"{side}.{name} has type {t}; a time column is an integer or a timestamp: convert it before joining"
             )
     (kind_r, unit_r), (kind_s, unit_s) = kinds["r"], kinds["s"]
     if kind_r != kind_s:

@@ -168,9 +168,7 @@ def _text(node: Node, outer: int) -> str:
     if op == "neg":
         return f"-({_text(args[0], 0)})" if args[0].op == "literal" else f"-{_text(args[0], 8)}"
     if op == "case":
-        whens = "".join(
-            f" WHEN {_text(args[k], 0)} THEN {_text(args[k + 1], 0)}" for k in range(0, len(args) - 1, 2)
-        )
+        whens = "".join(f" WHEN {_text(args[k], 0)} THEN {_text(args[k + 1], 0)}" for k in range(0, len(args) - 1, 2))
         return f"CASE{whens} ELSE {_text(args[-1], 0)} END"
     if op == "in":  # only before resolve, which turns it into an `or` of equalities
         listed = ", ".join(_text(arg, 0) for arg in args[1:])

@@ -151,9 +151,7 @@ _BY_NAME = {
     "binary": BINARY,
 }
 _DECIMAL_NAME = re.compile(r"(?:decimal|dec|numeric)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\Z")
-CASTABLE = (
-    "boolean, tinyint, smallint, int, bigint, float, double, decimal(p,s), date, timestamp, timestamp_ntz"
-)
+CASTABLE = "boolean, tinyint, smallint, int, bigint, float, double, decimal(p,s), date, timestamp, timestamp_ntz"
 """What an error about a cast's target lists."""
 
 

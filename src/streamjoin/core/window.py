@@ -157,7 +157,7 @@ class Window(ABC):
     def horizon(self, side: str, watermark: int, opposite: int) -> int:
         """The smallest place of the other side that tuples of this side can still reach.
 
-        `watermark` is the smallest place that may still arrive on this side, `opposite` the number arrived on the other.
+        `watermark` is the smallest place that may still arrive on this side, `opposite` how many arrived on the other.
         """
 
     @abstractmethod
@@ -260,7 +260,9 @@ def normalise(within: Any, unit: str | None) -> Window:
         return TimeWindow(lower, upper, str(unit))
     size = _ticks(within, unit, "window")
     if size < 0:
-        raise WindowError(f'within={within!r} is negative; write its length, or interval("-10 min", "5 min") for two ends')
+        raise WindowError(
+            f'within={within!r} is negative; write its length, or interval("-10 min", "5 min") for two ends'
+        )
     return TimeWindow(-size, size, str(unit))
 
 
@@ -285,8 +287,8 @@ def _ticks(length: Any, unit: str | None, what: str) -> int:
         if isinstance(length, (int, np.integer)) and not isinstance(length, bool):
             return _bounded(int(length), length)
         raise WindowError(
-            f"{what} {length!r}: the time columns are integers, so it must be an integer in their unit, not a duration; "
-            "or make the time columns timestamps"
+            f"{what} {length!r}: the time columns are integers, so it must be an integer in their unit, not a "
+            "duration; or make the time columns timestamps"
         )
     if isinstance(length, str):
         nanoseconds = parse_duration(length)
@@ -297,7 +299,7 @@ def _ticks(length: Any, unit: str | None, what: str) -> int:
             f"{what} {length!r}: the time columns are timestamps, so it must be a duration such as "
             f'"{length} seconds" or a timedelta'
             if isinstance(length, (int, np.integer))
-            else f'{what} {length!r} is not a window; write a duration such as "15 minutes", an interval(), last() or tumbling()'
+            else f'{what} {length!r} is not a window; write "15 minutes", an interval(), last() or tumbling()'
         )
     return _bounded(nanoseconds // (1000 if unit == "us" else 1), length)
 

@@ -1,6 +1,6 @@
 """The join of two live streams inside one process.
 
-    push_r, push_s ──▶ check ──▶ late? ──▶ prepare ──▶ algorithm ──▶ rows ──▶ (order) ──▶ poll
+push_r, push_s ──▶ check ──▶ late? ──▶ prepare ──▶ algorithm ──▶ rows ──▶ (order) ──▶ poll
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.algorithms.kang import Kang
+from streamjoin.core.columns import row_numbers, show_time
 from streamjoin.core.intake import Intake
 from streamjoin.core.kernels.layout import SINCE_EVER, Array
 from streamjoin.core.plan import SIDES, Plan, make_plan
@@ -121,7 +122,7 @@ class Join:
         self._push("s", batch)
 
     def advance(self, r: Any = None, s: Any = None) -> None:
-        """Promises that no tuple below these times follows: lets windows expire and ordered results go on a quiet stream."""
+        """Promises that no tuple below these times follows: on a quiet stream, lets windows expire and results go."""
         with self._lock:
             self._check_open()
             for side, time in (("r", r), ("s", s)):
@@ -204,7 +205,11 @@ class Join:
     def _output_schema(self) -> pa.Schema:
         names = self.plan.output_names()
         return pa.schema(
-            [field.with_name(n) for side in SIDES for field, n in zip(self.plan.schemas[side], names[side], strict=True)]
+            [
+                field.with_name(n)
+                for side in SIDES
+                for field, n in zip(self.plan.schemas[side], names[side], strict=True)
+            ]
         )
 
     def _check_open(self) -> None:
@@ -234,14 +239,16 @@ class Join:
                 self._failure = error
                 raise
 
-    def _accept(self, side: str, table: pa.Table, times: Array | None, at: Array, batch: Any, kept: Array | None) -> None:
+    def _accept(
+        self, side: str, table: pa.Table, times: Array | None, at: Array, batch: Any, kept: Array | None
+    ) -> None:
         """From here on the tuples are part of the join."""
         stream = self._streams[side]
         stream.pushed += table.num_rows
         if times is not None:
             stream.watermark.advance(times)
         if kept is not None:
-            table = table.filter(pa.array(kept))
+            table = table.take(row_numbers(np.flatnonzero(kept)))
         if table.num_rows:
             stream.rows.append(table, int(batch.at.max()))
         for r, s in self._algorithm.arrive(side, batch):
@@ -302,14 +309,12 @@ class Join:
             )
         stream.late += int(late.sum())
         if self._late_policy == "keep":
-            stream.kept_back.append(single_batch(table.filter(pa.array(late))))
-        return table.filter(pa.array(~late)), times[~late]
+            stream.kept_back.append(single_batch(table.take(row_numbers(np.flatnonzero(late)))))
+        return table.take(row_numbers(np.flatnonzero(~late))), times[~late]
 
     def _show_time(self, side: str, stream: Stream, times: Array, row: int) -> str:
         reached = max(int(times[:row].max()) if row else SINCE_EVER, stream.watermark.newest)
-        if self.plan.unit == "int":
-            return str(reached)
-        return str(np.datetime64(reached, str(self.plan.unit)))
+        return show_time(reached, str(self.plan.unit))
 
     def _as_ticks(self, side: str, time: Any) -> int:
         field = self._streams[side].schema.field(self.plan.times[side]) if self.plan.unit else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from streamjoin.core.columns import row_numbers
 from streamjoin.core.kernels.layout import Array
 
 GROWTH = 2
@@ -56,15 +57,15 @@ class Rows:
         used = np.unique(home)
         if len(used) == 1:
             chunk = int(used[0])
-            return pa.Table.from_batches([self._chunks[chunk].take(pa.array(numbers - self._first[chunk]))])
+            return pa.Table.from_batches([self._chunks[chunk].take(row_numbers(numbers - self._first[chunk]))])
         pieces, order = [], np.empty(len(numbers), np.int64)
         done = 0
         for chunk in used:
             where = np.flatnonzero(home == chunk)
-            pieces.append(self._chunks[chunk].take(pa.array(numbers[where] - self._first[chunk])))
+            pieces.append(self._chunks[chunk].take(row_numbers(numbers[where] - self._first[chunk])))
             order[where] = np.arange(done, done + len(where))
             done += len(where)
-        return pa.Table.from_batches(pieces).combine_chunks().take(pa.array(order))
+        return pa.Table.from_batches(pieces).combine_chunks().take(row_numbers(order))
 
     def expire(self, horizon: int) -> None:
         """Forgets chunks that lie wholly below the horizon."""
@@ -81,6 +82,9 @@ def single_batch(table: pa.Table) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     return pa.RecordBatch.from_arrays(
-        [pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type) for column in table.columns],
+        [
+            pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+            for column in table.columns
+        ],
         schema=table.schema,
     )

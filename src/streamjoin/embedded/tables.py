@@ -68,14 +68,14 @@ class TableJoin:
         for side in "rs":
             table = self.tables[side]
             batches[side], kept = self.intake.prepare(side, table, at[side], before[side], 0)
-            rows[side] = np.arange(table.num_rows) if kept is None else np.flatnonzero(kept)
+            rows[side] = _row_of(kept)
         larger = "r" if len(batches["r"]) >= len(batches["s"]) else "s"
         sides = "rs" if self.plan.window.by_arrival else larger
         for probing in sides:
             stored = "s" if probing == "r" else "r"
             for p, w in self._meet(batches[probing], stored, batches[stored]):
-                p, w = rows[probing][p], rows[stored][w]
-                yield (p, w) if probing == "r" else (w, p)
+                found = {probing: p, stored: w}
+                yield rows["r"](found["r"]), rows["s"](found["s"])
 
     def _arrival(self) -> tuple[dict[str, Array], dict[str, Array]]:
         """By side: each row's place, and how many rows of the other side arrived before it."""
@@ -109,6 +109,14 @@ class TableJoin:
         self.comparisons += store.comparisons
 
 
+def _row_of(kept: Array | None) -> Callable[[Array], Array]:
+    """From tuple numbers back to row numbers."""
+    if kept is None:
+        return lambda numbers: numbers
+    rows = np.flatnonzero(kept)
+    return lambda numbers: rows[numbers]
+
+
 def _with_place(probes: Tuples, window: Tuples) -> tuple[Tuples, Tuples]:
     """Both batches with the window as their first dimension: a stored tuple is a point, a probe an interval."""
     origin = window.at[0]
@@ -125,8 +133,7 @@ def _with_place(probes: Tuples, window: Tuples) -> tuple[Tuples, Tuples]:
         width=np.concatenate([np.zeros(1, np.float32), window.width]),
     )
     probing = replace(
-        probes,
-        lo=np.concatenate([axis(probes.since), probes.lo]), hi=np.concatenate([axis(probes.until), probes.hi])
+        probes, lo=np.concatenate([axis(probes.since), probes.lo]), hi=np.concatenate([axis(probes.until), probes.hi])
     )
     return probing, stored
 

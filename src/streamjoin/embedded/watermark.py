@@ -22,7 +22,7 @@ class Watermark:
         return max(self._promised, self.newest - self._max_delay, SINCE_EVER)
 
     def late(self, times: Array) -> Array | None:
-        """Which of the next tuples are late, in the order in which they come; None if none is. Does not move the mark."""
+        """Which of the next tuples, in the order in which they come, are late; None if none is. Moves no mark."""
         before = np.empty_like(times)
         before[:1] = self.newest
         np.maximum.accumulate(np.concatenate([before[:1], times[:-1]]), out=before)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from streamjoin.algorithms.kang import Kang
+from streamjoin.core.columns import as_numpy, flat
 from streamjoin.core.intake import Intake
 from streamjoin.core.plan import Plan, make_plan
 from streamjoin.core.store import BandStore, Tuples
 from streamjoin.core.window import parse_duration
+from streamjoin.embedded.tables import join_tables
 from streamjoin.errors import OptionError, StreamjoinError
 from streamjoin.lab.machine import machine
+from streamjoin.lab.peers import PEERS
 from streamjoin.lab.reference import reference_scan
 from streamjoin.lab.workload import BAND, EQUALITY, MICROSECONDS, Array, Source, partners, schema
 
@@ -28,7 +34,7 @@ DEFAULTS = {  # access: predicate, window, rate to sustain, batch, largest key
 
 
 def scan(tuples: int = 1_000_000, seconds: float = 5.0) -> dict[str, Any]:
-    """The 2-D band scan of one window on one core, with pairs emitted; beside it the same in C, where there is a compiler."""
+    """The 2-D band scan of one window on one core, with pairs emitted; beside it the same in C, if it can be built."""
     _, intake = _plan(BAND, "1 day", "scan")
     r, s = Source("r", 1_000_000), Source("s", 1_000_000)
     window, batch = s.batch(tuples), r.batch(SCAN_PROBES)
@@ -60,7 +66,7 @@ def scan(tuples: int = 1_000_000, seconds: float = 5.0) -> dict[str, Any]:
 def join(
     access: str = "band", window: str | None = None, rate: int | None = None, seconds: float = 20.0
 ) -> dict[str, Any]:
-    """The papers' join on one core: windows filled as they would be at the given rate, then as many tuples as it can take.
+    """The papers' join on one core: windows filled as at the given rate, then as many tuples as it can take.
 
     The rate is sustained if the figure is not below it. Results are pairs of tuple numbers.
     """
@@ -151,4 +157,46 @@ def _check(
     for number, wanted in zip(numbers, expected, strict=True):
         got = np.sort(found[1][found[0] == number])
         if not np.array_equal(got, wanted):
-            raise StreamjoinError(f"wrong result: r tuple {number} has {len(wanted)} partners, the join found {len(got)}")
+            raise StreamjoinError(
+                f"wrong result: r tuple {number} has {len(wanted)} partners, the join found {len(got)}"
+            )
+
+
+def tables(rows: int = 1_000_000, rate: int = 500, seconds: int = 900, rounds: int = 3) -> dict[str, Any]:
+    """The band join of two whole tables against other engines on the same machine, in turns; the best round counts."""
+    r, s = Source("r", rate).batch(rows), Source("s", rate).batch(rows)
+    peers = {name: peer for name, peer in PEERS.items() if find_spec(name)}
+
+    def ours() -> Any:
+        return join_tables(r, s, on=BAND, within=f"{seconds}s", time="ts")
+
+    contestants: dict[str, Callable[[], Any]] = {"streamjoin": ours}
+    for name, peer in peers.items():
+        contestants[name] = partial(peer, r, s, seconds, 2)
+    best = dict.fromkeys(contestants, float("inf"))
+    found: dict[str, Any] = {}
+    for _ in range(rounds):
+        for name, contestant in contestants.items():
+            start = time.perf_counter()
+            found[name] = contestant()
+            best[name] = min(best[name], time.perf_counter() - start)
+    fingerprints = {name: _fingerprint(table) for name, table in found.items()}
+    if len(set(fingerprints.values())) > 1:
+        raise StreamjoinError(f"the engines disagree (rows, sum of products): {fingerprints}")
+    others = [best[name] for name in peers]
+    return {
+        "seconds": best["streamjoin"],
+        "rows": found["streamjoin"].num_rows,
+        "verified": bool(peers),
+        "peer_seconds": {name: best[name] for name in peers},
+        "ratio_to_best_peer": min(others) / best["streamjoin"] if others else None,
+        "table_rows": rows,
+        "window": f"{seconds}s",
+        "machine": machine(),
+    }
+
+
+def _fingerprint(table: Any) -> tuple[int, int]:
+    """The number of rows, and a sum over them that tells which pairs they are."""
+    ts_r, ts_s = (as_numpy(flat(table.column(name)).cast(pa.int64())) for name in ("ts_r", "ts_s"))
+    return table.num_rows, int((ts_r.astype(np.uint64) * (ts_s.astype(np.uint64) * 3 + 1)).sum(dtype=np.uint64))

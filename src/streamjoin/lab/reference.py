@@ -1,4 +1,4 @@
-"""The same scan in C with AVX2 by hand, as a yardstick. Needs a C compiler and a checkout; without them there is no figure."""
+"""The same scan in C with AVX2 by hand, as a yardstick. Without a C compiler and a checkout there is no figure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ SOURCE = Path(__file__).parents[3] / "benchmarks" / "scan.c"
 ROUNDS = 5
 
 
-def reference_scan(
-    r: tuple[Array, Array, Array], s: tuple[Array, Array, Array], pairs: int
-) -> float | None:
+def reference_scan(r: tuple[Array, Array, Array], s: tuple[Array, Array, Array], pairs: int) -> float | None:
     """Comparisons per second of the C scan, or None if it cannot be built here."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None or not SOURCE.exists():

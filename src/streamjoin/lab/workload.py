@@ -1,4 +1,4 @@
-"""The papers' benchmark: two streams of tuples (int, float), uniform over 1..10,000, joined by a band in two dimensions."""
+"""The papers' benchmark: two streams of tuples (int, float), uniform over 1..10,000, joined by a 2-D band."""
 
 from __future__ import annotations
 
@@ -56,8 +56,10 @@ class Source:
         return self._sent[0]
 
 
-def partners(r: tuple[Array, Array, Array], s: tuple[Array, Array, Array], window: int, equality: bool) -> Iterator[Array]:
-    """For each r tuple the positions of its partners in s, by looking at every s in the window: a slow, obvious oracle."""
+def partners(
+    r: tuple[Array, Array, Array], s: tuple[Array, Array, Array], window: int, equality: bool
+) -> Iterator[Array]:
+    """For each r tuple the positions of its partners in s, by looking at every s in the window: slow and obvious."""
     times = s[0]
     for ts, number, real in zip(*r, strict=True):
         first, last = np.searchsorted(times, [ts - window, ts + window + 1])

@@ -1,7 +1,7 @@
 """Access by band: runs ordered by the cell of their tuples' boxes, so that a probe reads a few contiguous ranges.
 
-    cell = (hash bucket, cell of dimension 0, ..., cell of dimension D-1), row-major; the last dimension is contiguous.
-    A probe [lo, hi] meets stored boxes whose coordinate lies in [lo - width, hi], width being the widest box of the run.
+cell = (hash bucket, cell of dimension 0, ..., cell of dimension D-1), row-major; the last dimension is contiguous.
+A probe [lo, hi] meets stored boxes whose coordinate lies in [lo - width, hi], width being the widest box of the run.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def cell_of(value, origin, scale, cells):
 
 @njit(nogil=True, cache=True)
 def extent(coord, begin, end, low, high, finite_low, finite_high):
-    """Smallest and largest coordinate per dimension of tuples begin..end-1, and the same without those at the end of the axis."""
+    """Smallest and largest coordinate per dimension of tuples begin..end-1; again without those at an axis' end."""
     for d in range(coord.shape[0]):
         small, large = np.float32(np.inf), np.float32(-np.inf)
         small_finite, large_finite = np.float32(np.inf), np.float32(-np.inf)

@@ -1,4 +1,4 @@
-"""What a generated module puts in front of a kernel's text. Here: stand-ins, so that the kernels read as plain Python."""
+"""What a generated module puts in front of a kernel's text. Here: stand-ins, so that kernels read as plain Python."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Access by hash: chains of tuples with equal key hash, newest first, through one array of heads and one of links.
 
-Heads and links hold ordinals modulo 2**32: the count of tuples inserted before. The distance from the newest ordinal tells
-the position; one that reaches below the segment's begin ends the chain. Nothing is ever deleted: expiry moves the begin.
+Heads and links hold ordinals modulo 2**32: the count of tuples inserted before. The distance from the newest ordinal
+tells the position; one that reaches below the segment's begin ends the chain. Nothing is ever deleted: expiry moves
+the begin.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ def down32(low, width):
 def centre_and_square(low, width, high):
     """A centre and a squared distance from it that no point of [low - width, high] reaches.
 
-    A scan compares squares in float32: the distance is widened by more than all roundings together, and kept where squares
-    neither vanish nor overflow. What is not finite covers all coordinates there are.
+    A scan compares squares in float32: the distance is widened by more than all roundings together, and kept where
+    squares neither vanish nor overflow. What is not finite covers all coordinates there are.
     """
     bottom, top = np.float64(low) - np.float64(width), np.float64(high)
     if not (bottom > -FARTHEST and top < FARTHEST):

@@ -1,7 +1,7 @@
 """Access by scan: every stored tuple is looked at, eight at a time.
 
-A test on the boxes (float32, never too strict) runs over a block of the window for four probes at once. A block stays in
-the first-level cache while all probes pass over it. What passes goes to the exact test.
+A test on the boxes (float32, never too strict) runs over a block of the window for four probes at once. A block stays
+in the first-level cache while all probes pass over it. What passes goes to the exact test.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def next_hit(coord, j, last, c0, c1, c2, c3, square):
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def aim(p, runs, run, active, centre, square):
-    """Centres and squared reaches of the probes whose window meets the run, padded to whole groups. Returns their count.
+    """Centres and squared reaches of the probes whose window meets the run, padded to groups. Returns their count.
 
     A group shares the largest reach: fewer registers in the loop that matters.
     """

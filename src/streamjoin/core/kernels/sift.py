@@ -1,4 +1,4 @@
-"""The exact test: of the candidates that an access path found, the pairs that match. The one kernel that knows the predicate."""
+"""The exact test: of the candidates that an access path found, the pairs that match. It alone knows the predicate."""
 
 from __future__ import annotations
 

@@ -153,8 +153,7 @@ def _rounded(sign: str, a: Node, b: Node) -> PredicateError:
     else:
         remedy = f"write CAST({to_sql(exact)} AS double), or divide before joining"
     return PredicateError(
-        f"{to_sql(a)} {sign} {to_sql(b)}: decimal {sign} rounds, and {show(exact)} would make it decimal; "
-        + remedy
+        f"{to_sql(a)} {sign} {to_sql(b)}: decimal {sign} rounds, and {show(exact)} would make it decimal; " + remedy
     )
 
 
@@ -195,8 +194,7 @@ def _shift_date(op: str, a: Node, b: Node) -> Node:
     assert b.type is not None
     if b.type.bits == 64:
         raise PredicateError(
-            f"{to_sql(Node(op, (a, b)))}: a date takes an int of days, not {show(b)}; "
-            f"write CAST({to_sql(b)} AS int)"
+            f"{to_sql(Node(op, (a, b)))}: a date takes an int of days, not {show(b)}; write CAST({to_sql(b)} AS int)"
         )
     return Node(op, (a, b), type=a.type)
 

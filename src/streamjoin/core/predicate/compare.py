@@ -90,8 +90,7 @@ def _bool_and_number(op: str, a: Node, b: Node) -> Node:
     assert number.type is not None
     if op not in _EQUALITY or not is_number(number.type):
         raise PredicateError(
-            f"{_shown(op, a, b)}: {show(flag)} cannot be compared with {show(number)}; "
-            "compare it with TRUE or FALSE"
+            f"{_shown(op, a, b)}: {show(flag)} cannot be compared with {show(number)}; compare it with TRUE or FALSE"
         )
     counted = cast_to(flag, INT32 if number.type.kind == "decimal" else number.type)
     return compare(op, counted, b) if flag is a else compare(op, a, counted)

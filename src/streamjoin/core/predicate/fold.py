@@ -58,9 +58,7 @@ def fold_cast(node: Node, target: Type) -> Any:
             raise
         result = None
     if result is None:
-        raise PredicateError(
-            f"{to_sql(node)} is not a valid {sql_name(target)}; correct the constant or its type"
-        )
+        raise PredicateError(f"{to_sql(node)} is not a valid {sql_name(target)}; correct the constant or its type")
     return result
 
 

@@ -25,9 +25,7 @@ def from_callable(fn: Callable[..., Any]) -> Node:
     """
     code = getattr(fn, "__code__", None)
     if not isinstance(code, CodeType):
-        raise PredicateError(
-            f"on={fn!r} is callable but not a plain Python function; wrap it: on=lambda r, s: ..."
-        )
+        raise PredicateError(f"on={fn!r} is callable but not a plain Python function; wrap it: on=lambda r, s: ...")
     plain = [p for p in inspect.signature(fn).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     starred = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
     if len(plain) != 2 or code.co_argcount != 2 or code.co_kwonlyargcount or starred:

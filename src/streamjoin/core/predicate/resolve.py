@@ -235,9 +235,7 @@ def _literal_type(node: Node) -> Type:
         return DATE
     if isinstance(value, dt.timedelta):
         return interval()
-    raise PredicateError(
-        f"a constant of type {type(value).__name__} cannot be used in a predicate: {value!r}"
-    )
+    raise PredicateError(f"a constant of type {type(value).__name__} cannot be used in a predicate: {value!r}")
 
 
 def _condition(what: str, node: Node) -> Node:

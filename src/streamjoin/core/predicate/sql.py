@@ -220,9 +220,7 @@ class _Reader:
             )
         side = e.table
         if side and side.lower() not in ("r", "s"):
-            raise PredicateError(
-                f"{_fragment(e)}: unknown side {side!r}; the sides are r (left) and s (right)"
-            )
+            raise PredicateError(f"{_fragment(e)}: unknown side {side!r}; the sides are r (left) and s (right)")
         return column(side.lower(), e.this.this)
 
     def literal(self, e: exp.Literal) -> Node:
@@ -288,9 +286,7 @@ class _Reader:
         options = e.args.get("expressions")
         extra = [key for key, arg in e.args.items() if arg and key not in ("this", "expressions")]
         if extra or not options:
-            raise PredicateError(
-                f"{_fragment(e)}: IN takes a list of constants, like r.x IN (1, 2); no subqueries"
-            )
+            raise PredicateError(f"{_fragment(e)}: IN takes a list of constants, like r.x IN (1, 2); no subqueries")
         value = self.read(e.this, depth)
         return Node("in", (value, *(self.read(option, depth) for option in options)))
 

@@ -31,7 +31,7 @@ Trouble = Callable[[int, tuple[Any, ...], tuple[Any, ...]], Exception]
 class Store(ABC):
     """One window segment of one stream. Insert adds arrivals, probe meets the other stream's, expire forgets.
 
-    `exact` is the generated module whose `sift` knows the predicate; `trouble` makes an error of what it could not compute.
+    `exact` is the generated module whose `sift` knows the predicate; `trouble` makes an error of what it cannot do.
     """
 
     access: str
@@ -42,7 +42,10 @@ class Store(ABC):
         self._exact = exact
         self._trouble = trouble
         self._ranges = Ranges(
-            np.empty(RANGES, np.int64), np.empty(RANGES, np.int64), np.empty(RANGES, np.int64), np.empty(RANGES, np.bool_)
+            np.empty(RANGES, np.int64),
+            np.empty(RANGES, np.int64),
+            np.empty(RANGES, np.int64),
+            np.empty(RANGES, np.bool_),
         )
         self._pairs = Pairs(np.empty(FIRST_PAIRS, np.int64), np.empty(FIRST_PAIRS, np.int64))
 
