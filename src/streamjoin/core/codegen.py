@@ -110,7 +110,7 @@ class Program:
         `wide`: no access path narrows the candidates down, and matches are expected to be few among them.
         """
         embedded = self._embedded
-        head = f"{HEAD}{embedded.text}{self.match_text(probing, flat=wide)}\n"
+        head = f"{HEAD}{embedded.text}{self.match_text(probing)}\n"
         return load_module(head + kernel_text("sift_wide" if wide else "sift"), embedded.inject)
 
     @property
@@ -122,7 +122,8 @@ class Program:
     def troubles(self) -> tuple[str, ...]:
         """What a trouble code means: code k is a failure in the k-th text, counted from 1."""
         nodes = (*self.analysis.exact, *self.analysis.filters["r"], *self.analysis.filters["s"])
-        return tuple(to_sql(node) for node in nodes)
+        keys = tuple(f"{to_sql(r)} = {to_sql(s)}" for r, s in self.analysis.equalities)
+        return (*(to_sql(node) for node in nodes), *keys)
 
     @cached_property
     def _embedded(self) -> Embedded:
@@ -138,35 +139,36 @@ class Program:
             slots[side, name] = Slot(value, places.get((name, "valid")), places.get((name, "low")))
         return slots
 
-    def match_text(self, probing: str, flat: bool) -> str:
-        """The exact test: `match` over the stored columns of both sides."""
+    def match_text(self, probing: str) -> str:
+        """The exact test: `match` over the stored columns of both sides.
+
+        Comparisons are evaluated together, without branches; functions and what may overflow only where they hold.
+        """
         stored = "s" if probing == "r" else "r"
         slots = self._slots(probing, self.stored[probing], "p", "i")
         slots |= self._slots(stored, self.stored[stored], "w", "j")
         emitter = Emitter(slots)
-        doubtful: list[tuple[int, Value]] = []
-        plain: list[str] = []
-        for code, conjunct in sorted(enumerate(self.analysis.exact, 1), key=lambda item: _weight(item[1])):
-            value = emitter.truth(conjunct)
-            if value.bad is not None:
-                doubtful.append((code, value))
-                continue
-            plain.append(value.code)
-            if not flat:
-                emitter.lines.append(f"    if not ({value.code}):\n        return False")
-        lines = [INLINE, "def match(p, i, w, j, trouble):", *emitter.lines]
-        if doubtful:
-            for _, value in doubtful:  # a false one decides, whatever the others are
-                lines.append(f"    if not ({value.code} | ({value.bad})):\n        return False")
-            if flat and plain:
-                lines.append(f"    if not ({' & '.join(plain)}):\n        return False")
-            for code, value in doubtful:
-                lines.append(f"    if {value.bad}:\n        if trouble[0] == 0:")
-                lines.append(f"            trouble[0], trouble[1], trouble[2] = {code}, i, j\n        return False")
-            lines.append("    return True")
-        else:
-            lines.append(f"    return {' & '.join(plain) or 'True'}" if flat else "    return True")
-        return "\n".join(lines) + "\n"
+        lines = emitter.lines
+        plain: list[Node] = []
+        costly: list[tuple[int, Node]] = []
+        for code, conjunct in enumerate(self.analysis.exact, 1):
+            if conjunct.op == "function" or Emitter(slots).truth(conjunct).bad is not None:
+                costly.append((code, conjunct))
+            else:
+                plain.append(conjunct)
+        result = " & ".join(f"({emitter.truth(conjunct).code})" for conjunct in plain) or "True"
+        if costly:
+            if plain:
+                lines.append(f"    if not ({result}):\n        return False")
+            values = [(code, emitter.truth(conjunct)) for code, conjunct in costly]
+            for _, value in values:  # a false one decides, whatever the others are
+                lines.append(f"    if not ({value.code} | ({value.bad or 'False'})):\n        return False")
+            for code, value in values:
+                if value.bad is not None:
+                    lines.append(f"    if {value.bad}:\n        if trouble[0] == 0:")
+                    lines.append(f"            trouble[0], trouble[1], trouble[2] = {code}, i, j\n        return False")
+            result = "True"
+        return "\n".join([INLINE, "def match(p, i, w, j, trouble):", *lines, f"    return {result}"]) + "\n"
 
     def prepare_text(self, side: str) -> str:
         """For each arrival: is it worth keeping, its box, its key hash."""
@@ -179,9 +181,7 @@ class Program:
         first = 1 + len(analysis.exact) + (len(analysis.filters["r"]) if side == "s" else 0)
         for code, node in enumerate(analysis.filters[side], first):
             value = emitter.truth(node)
-            if value.bad is not None:
-                emit(f"        if {value.bad}:\n            if trouble[0] == 0:")
-                emit(f"                trouble[0], trouble[1] = {code}, i\n            continue")
+            self._refuse(emitter, value, code)
             emit(f"        if not ({value.code}):\n            continue")
         for d, dimension in enumerate(self.dimensions):
             low, high = dimension.low(side), dimension.high(side)
@@ -191,8 +191,11 @@ class Program:
             emit(f"        hi[{d}, i] = coordinate({high_code}, origin[{d}])")
         if self.keyed:
             seed = "np.uint64(0)"
-            for pair in analysis.equalities:
-                for half in self._key_parts(emitter, pair[0 if side == "r" else 1]):
+            first = 1 + len(analysis.exact) + len(analysis.filters["r"]) + len(analysis.filters["s"])
+            for code, pair in enumerate(analysis.equalities, first):
+                node = pair[0 if side == "r" else 1]
+                self._refuse(emitter, emitter.value(node), code, unless_ordered=True)
+                for half in self._key_parts(emitter, node):
                     seed = emitter.set(f"mix({seed}, {half})")
             emit(f"        key[i] = np.uint32({seed} >> np.uint64(32))")
         lines = [
@@ -204,6 +207,12 @@ class Program:
             "        keep[i] = True",
         ]
         return "\n".join(lines) + "\n"
+
+    def _refuse(self, emitter: Emitter, value: Value, code: int, unless_ordered: bool = False) -> None:
+        """Reports an arrival whose value is out of range; not if it still compares rightly with what is in range."""
+        if value.bad is not None and not (unless_ordered and value.up):
+            emitter.lines.append(f"        if {value.bad}:\n            if trouble[0] == 0:")
+            emitter.lines.append(f"                trouble[0], trouble[1] = {code}, i\n            continue")
 
     def _bound(self, emitter: Emitter, linear: Linear, direction: int) -> str:
         """The end of an interval as float64, moved outwards by its slack, without limit where it cannot be computed."""
@@ -219,6 +228,8 @@ class Program:
         if linear.slack:
             slack = f"{linear.slack!r} * ({' + '.join(sizes)})"
             code = emitter.set(f"{code} {'-' if direction < 0 else '+'} {slack}")
+        if linear.slack:  # a term moved across the comparison: NaN and infinities do not follow the rules of sums
+            code = emitter.set(f"{code} if abs({code}) < np.inf else {'-np.inf' if direction < 0 else 'np.inf'}")
         if bad:
             code = emitter.set(f"{'-np.inf' if direction < 0 else 'np.inf'} if {' | '.join(bad)} else {code}")
         return code
@@ -233,8 +244,3 @@ class Program:
             wide = emitter.set(f"np.float64({value.code}) + 0.0")
             return [f"np.uint64(float_bits(np.nan if {wide} != {wide} else {wide}))"]
         return [f"np.uint64(np.int64({value.code}))"]
-
-
-def _weight(node: Node) -> int:
-    """Cheap comparisons first: they spare the others."""
-    return sum(1 for _ in walk(node)) + (10_000 if node.op == "function" else 0)

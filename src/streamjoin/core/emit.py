@@ -298,7 +298,7 @@ class Emitter:
 
     def _folded(self, node: Node, a: Value, code: str, low: int, high: int) -> Value:
         if _type(node).kind == "float":
-            return replace(a, code=self.set(code), constant=False)
+            return _derived(a, code=self.set(code))
         bad, up = a.bad, a.up
         if node.op == "neg" and up:
             up = self.set(f"not {up}")
@@ -323,13 +323,13 @@ class Emitter:
         """Floor or ceiling; of a scaled integer, floor division, from the other side for the ceiling."""
         a, source = self.value(node.args[0]), _type(node.args[0])
         if source.kind == "decimal":
-            return replace(a, code=self.set(f"{sign}(({sign}{a.code}) // np.int64({10**source.scale}))"))
+            return _derived(a, code=self.set(f"{sign}(({sign}{a.code}) // np.int64({10**source.scale}))"))
         name = "np.floor" if function == "math.floor" else "np.ceil"
-        return replace(a, code=self.set(f"to_int64({name}({a.code}))"), low=INT64_MIN, high=INT64_MAX)
+        return _derived(a, code=self.set(f"to_int64({name}({a.code}))"), low=INT64_MIN, high=INT64_MAX)
 
     def _sqrt(self, node: Node) -> Value:
         a = self.value(node.args[0])
-        return replace(a, code=self.set(f"np.sqrt({a.code})"), constant=False)
+        return _derived(a, code=self.set(f"np.sqrt({a.code})"))
 
     # choices
 
@@ -389,7 +389,7 @@ class Emitter:
         if source == target or (source.kind == target.kind == "timestamp"):
             return self._rescale_time(a, source, target)
         if target.kind == "bool":
-            return replace(a, code=self.set(f"{a.code} != 0"), constant=False)
+            return _derived(a, code=self.set(f"{a.code} != 0"))
         if target.kind == "float":
             return self._to_float(a, source, target)
         if target.kind == "decimal":
@@ -399,11 +399,13 @@ class Emitter:
         if target.kind == "timestamp":
             unit = SECONDS[target.unit]
             if source.kind == "float":
-                return replace(a, code=self.set(f"to_int64({a.code} * {float(unit)!r})"), low=INT64_MIN, high=INT64_MAX)
+                return _derived(
+                    a, code=self.set(f"to_int64({a.code} * {float(unit)!r})"), low=INT64_MIN, high=INT64_MAX
+                )
             return self._scaled(a, unit * (DAY if source.kind == "date" else 1))
         if target.kind == "date":
             days = self.set(f"{a.code} // np.int64({SECONDS[source.unit] * DAY})")
-            return replace(a, code=days, low=a.low // DAY, high=a.high // DAY)
+            return _derived(a, code=days, low=a.low // DAY, high=a.high // DAY)
         raise AssertionError(f"no code for {to_sql(node)}")
 
     def _rescale_time(self, a: Value, source: Type, target: Type) -> Value:
@@ -411,7 +413,7 @@ class Emitter:
             return a
         if target.unit == "ns":
             return self._scaled(a, 1000)
-        return replace(a, code=self.set(f"{a.code} // np.int64(1000)"), low=a.low // 1000, high=a.high // 1000)
+        return _derived(a, code=self.set(f"{a.code} // np.int64(1000)"), low=a.low // 1000, high=a.high // 1000)
 
     def _to_float(self, a: Value, source: Type, target: Type) -> Value:
         if source.kind == "decimal":
@@ -420,7 +422,7 @@ class Emitter:
             code = f"np.float64({a.code}) / np.float64({float(SECONDS[source.unit])!r})"
         else:
             code = a.code
-        return replace(a, code=self.set(f"np.float{target.bits}({code})"), low=INT64_MIN, high=INT64_MAX)
+        return _derived(a, code=self.set(f"np.float{target.bits}({code})"), low=INT64_MIN, high=INT64_MAX)
 
     def _to_int(self, a: Value, source: Type, target: Type) -> Value:
         low, high = _range(target)
@@ -468,6 +470,11 @@ class Emitter:
                     parts.append(f"np.float64({value.code})" if wide else value.code)
             sides.append(f"{side.upper()}_TUPLE({', '.join(parts)})")
         return Value(self.set(f"True if FUNCTION({sides[0]}, {sides[1]}) else False"))
+
+
+def _derived(a: Value, code: str, low: int = INT64_MIN, high: int = INT64_MAX) -> Value:
+    """Another value with the same flags. Which way it was out of range does not carry over."""
+    return Value(code, a.null, a.bad, low, high)
 
 
 def _type(node: Node) -> Type:

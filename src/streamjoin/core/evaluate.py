@@ -35,7 +35,7 @@ def evaluate_all(
     programs = [Program(analyse(resolve(tree, schema_r, schema_s))) for tree in trees]
     source = HEAD
     for k, program in enumerate(programs):
-        source += program.match_text("r", flat=False).replace("def match(", f"def match_{k}(")
+        source += program.match_text("r").replace("def match(", f"def match_{k}(")
         source += _PAIRS.format(k=k)
         for side in "rs":
             source += program.prepare_text(side).replace("def prepare(", f"def prepare_{side}_{k}(")

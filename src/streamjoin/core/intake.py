@@ -24,17 +24,20 @@ EXACT = 2.0**22  # float32 tells neighbouring integers apart up to here; beyond,
 class Intake:
     """Prepares the arrivals of both sides. The axes of the boxes are shared, so their origins are set once."""
 
-    def __init__(self, plan: Plan, program: Program) -> None:
+    def __init__(self, plan: Plan, program: Program, place: bool = False) -> None:
+        """`place`: the place in the window becomes the first dimension of every box, where no runs keep times apart."""
         self._plan = plan
         self.program = program
         self._modules: dict[str, ModuleType] = {side: program.prepare(side) for side in "rs"}
         self._origin: Array = np.zeros(len(program.dimensions))
         self._anchored = not len(self._origin)
+        self._place = int(place)
+        self._place_origin: float | None = None
 
-    def store(self, side: str, extra: int = 0) -> Store:
-        """An empty window store of a side, with so many more dimensions in front of the predicate's."""
+    def store(self, side: str) -> Store:
+        """An empty window store of a side."""
         program, access, probing = self.program, self._plan.access, OTHER[side]
-        dims = {"scan": program.scan_dims, "band": len(program.dimensions) + extra, "hash": 0}[access]
+        dims = {"scan": program.scan_dims, "band": self._place + len(program.dimensions), "hash": 0}[access]
         shape = Shape(tuple(part.dtype for part in program.stored[side]), dims, program.keyed)
 
         def trouble(code: int, probe: tuple[Any, ...], stored: tuple[Any, ...]) -> Exception:
@@ -91,16 +94,18 @@ class Intake:
 
         Rows that cannot match anything, by themselves, are left out here.
         """
-        program, n = self.program, table.num_rows
+        program, n, place = self.program, table.num_rows, self._place
         entry = physical_columns(table, program.entry[side], side)
-        dims = len(program.dimensions)
+        dims = place + len(program.dimensions)
         keep, key = np.zeros(n, np.bool_), np.zeros(n, np.uint32)
         lo, hi = np.zeros((dims, n), np.float32), np.zeros((dims, n), np.float32)
-        self._run(side, entry, keep, lo, hi, key)
+        self._run(side, entry, keep, lo[place:], hi[place:], key)
         if not self._anchored and keep.any():
-            self._anchor(lo[:, keep], hi[:, keep])
-            self._run(side, entry, keep, lo, hi, key)
+            self._anchor(lo[place:, keep], hi[place:, keep])
+            self._run(side, entry, keep, lo[place:], hi[place:], key)
         since, until = self._plan.window.reach(side, at, opposite)
+        if place:
+            lo[0], hi[0] = self._on_axis(since), self._on_axis(until)
         kept = None if keep.all() else keep
         roles = {(part.column, part.role): array for part, array in zip(program.entry[side], entry, strict=True)}
         columns = tuple(roles[part.column, part.role] for part in program.stored[side])
@@ -108,7 +113,7 @@ class Intake:
             columns = tuple(column[kept] for column in columns)
             lo, hi, key, at = lo[:, kept], hi[:, kept], key[kept], at[kept]
             since, until = since[kept], until[kept]
-        coord, width = self._coordinates(side, lo, hi)
+        coord, width = self._coordinates(side, lo, hi, at)
         number = np.arange(first, first + len(at), dtype=np.int64)
         return Tuples(columns, lo, hi, coord, width, key, at, since, until, number), kept
 
@@ -131,10 +136,18 @@ class Intake:
                 self._origin[d] = float(np.median(values))
         self._anchored = True
 
-    def _coordinates(self, side: str, lo: Array, hi: Array) -> tuple[Array, Array]:
+    def _on_axis(self, places: Array) -> Array:
+        """Places as coordinates; far from the first one seen they may coincide, but never change their order."""
+        if self._place_origin is None:
+            self._place_origin = float(places[0]) if len(places) else 0.0
+        return (places.astype(np.float64) - self._place_origin).astype(np.float32)
+
+    def _coordinates(self, side: str, lo: Array, hi: Array, at: Array) -> tuple[Array, Array]:
         """What a store orders by, and the widest box: lower corners; the upper ones where there are no lower."""
         coord, width = lo.copy(), np.zeros(len(lo), np.float32)
-        for d, dimension in enumerate(self.program.dimensions):
+        if self._place:
+            coord[0] = self._on_axis(at)
+        for d, dimension in enumerate(self.program.dimensions, self._place):
             if dimension.low(side) is None:
                 coord[d] = hi[d]
             elif dimension.two_sided and lo.shape[1]:

@@ -7,7 +7,6 @@ one probes it. Windows of rows depend on who arrives first, so both tables take 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from streamjoin.core.store import BandStore, Tuples
 from streamjoin.embedded.frames import gather, is_foreign_frame, to_arrow
 from streamjoin.errors import SchemaError
 
-PROBES = 1 << 18
+PROBES = 1 << 17
 
 
 def join_tables(left: Any, right: Any, **options: Any) -> Any:
@@ -51,7 +50,7 @@ class TableJoin:
     def __init__(self, plan: Plan, tables: dict[str, pa.Table]) -> None:
         self.plan = plan
         self.program: Program = plan.program()
-        self.intake = Intake(plan, self.program)
+        self.intake = Intake(plan, self.program, place=plan.access == "band")
         self.tables = tables
         self.comparisons = 0
 
@@ -96,16 +95,15 @@ class TableJoin:
     def _meet(self, probes: Tuples, stored: str, window: Tuples) -> Iterator[tuple[Array, Array]]:
         if not len(probes) or not len(window):
             return
-        store = self.intake.store(stored, extra=1)
+        store = self.intake.store(stored)
         if isinstance(store, BandStore):
-            probes, window = _with_place(probes, window)
             store.expect(probes)
             store.build(window)
         else:
             in_order = np.argsort(window.at, kind="stable")
-            store.insert(_take(window, in_order))
+            store.insert(window.take(in_order))
         for start in range(0, len(probes), PROBES):
-            yield from store.probe(_slice(probes, start, start + PROBES))
+            yield from store.probe(probes.slice(start, start + PROBES))
         self.comparisons += store.comparisons
 
 
@@ -115,41 +113,3 @@ def _row_of(kept: Array | None) -> Callable[[Array], Array]:
         return lambda numbers: numbers
     rows = np.flatnonzero(kept)
     return lambda numbers: rows[numbers]
-
-
-def _with_place(probes: Tuples, window: Tuples) -> tuple[Tuples, Tuples]:
-    """Both batches with the window as their first dimension: a stored tuple is a point, a probe an interval."""
-    origin = window.at[0]
-
-    def axis(values: Array) -> Array:
-        return (values.astype(np.float64) - float(origin)).astype(np.float32)[None, :]
-
-    place = axis(window.at)
-    stored = replace(
-        window,
-        lo=np.concatenate([place, window.lo]),
-        hi=np.concatenate([place, window.hi]),
-        coord=np.concatenate([place, window.coord]),
-        width=np.concatenate([np.zeros(1, np.float32), window.width]),
-    )
-    probing = replace(
-        probes, lo=np.concatenate([axis(probes.since), probes.lo]), hi=np.concatenate([axis(probes.until), probes.hi])
-    )
-    return probing, stored
-
-
-def _slice(batch: Tuples, start: int, stop: int) -> Tuples:
-    return _each(batch, lambda array: array[..., start:stop])
-
-
-def _take(batch: Tuples, order: Array) -> Tuples:
-    return _each(batch, lambda array: array[..., order])
-
-
-def _each(batch: Tuples, change: Callable[[Array], Array]) -> Tuples:
-    parts = ("lo", "hi", "coord", "key", "at", "since", "until", "number")
-    return replace(
-        batch,
-        columns=tuple(change(column) for column in batch.columns),
-        **{part: change(getattr(batch, part)) for part in parts},
-    )

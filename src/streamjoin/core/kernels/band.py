@@ -41,15 +41,14 @@ def advance(here, first, last):
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def candidates(p, order, runs, run_count, directory, ranges, cursor):
-    """The probes, in the given order, against all runs. Fills `ranges`; returns False if there are more."""
+def candidates(p, runs, run_count, directory, ranges, cursor):
+    """All probes against all runs. Fills `ranges`; returns False if there are more."""
     count, capacity, compared, dims = 0, len(ranges.probe), 0, p.lo.shape[0]
     first, last, here = np.empty(dims, np.int64), np.empty(dims, np.int64), np.empty(dims, np.int64)
     for run in range(cursor[RUN], run_count):
         begin, first_at, last_at = runs.begin[run], runs.first_at[run], runs.last_at[run]
         mask = runs.buckets[run] - 1
-        for step in range(cursor[STEP], len(order)):
-            i = np.int64(order[step])
+        for i in range(cursor[STEP], len(p.since)):
             since, until = p.since[i], p.until[i]
             if since > last_at or until < first_at:
                 continue
@@ -58,7 +57,7 @@ def candidates(p, order, runs, run_count, directory, ranges, cursor):
             for row in range(found):
                 if row >= cursor[ROW]:
                     if count == capacity:
-                        cursor[RUN], cursor[STEP], cursor[ROW], cursor[COUNT] = run, step, row, count
+                        cursor[RUN], cursor[STEP], cursor[ROW], cursor[COUNT] = run, i, row, count
                         cursor[COMPARED] += compared
                         return False
                     cell = np.int64(p.key[i]) & mask

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 from streamjoin.core.kernels.contract import match
@@ -11,20 +12,28 @@ from streamjoin.core.kernels.scalar import full_number
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def sift(columns, since, until, numbers, w, newest, ranges, count, pairs, cursor, trouble):
-    """Tests `count` ranges. Returns False when `pairs` is full: empty it, reset FOUND and call again."""
-    found, room = cursor[FOUND], len(pairs.probe)
-    place = cursor[PLACE]
+    """Tests `count` ranges. Returns False when `pairs` is full: empty it, reset FOUND and call again.
+
+    Every candidate is written and the next one overwrites it unless it matched: whether it does cannot be foreseen, and
+    a wrong guess of the processor would cost more than the two stores.
+    """
+    found, room, place = cursor[FOUND], len(pairs.probe), cursor[PLACE]
     for k in range(cursor[RANGE], count):
-        i, inside = ranges.probe[k], ranges.inside[k]
+        i, inside, stop = ranges.probe[k], ranges.inside[k], ranges.stop[k]
         first, last, number = since[i], until[i], numbers[i]
-        for j in range(max(ranges.start[k], place), ranges.stop[k]):
-            if match(columns, i, w.columns, j, trouble) and (inside or (first <= w.at[j] and w.at[j] <= last)):
-                if found == room:
-                    cursor[RANGE], cursor[PLACE], cursor[FOUND] = k, j, found
-                    return False
+        place = max(ranges.start[k], place)
+        while place < stop:
+            if found == room:
+                cursor[RANGE], cursor[PLACE], cursor[FOUND] = k, place, found
+                return False
+            end = min(stop, place + room - found)
+            for j in range(place, end):
+                hit = match(columns, i, w.columns, j, trouble)
+                hit &= inside | ((first <= w.at[j]) & (w.at[j] <= last))
                 pairs.probe[found] = number
                 pairs.stored[found] = full_number(newest, w.number[j])
-                found += 1
+                found += np.int64(hit)
+            place = end
         place = 0
     cursor[RANGE], cursor[PLACE], cursor[FOUND] = 0, 0, found
     return True

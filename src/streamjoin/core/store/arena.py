@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -46,6 +47,23 @@ class Tuples:
     def __len__(self) -> int:
         return len(self.at)
 
+    def each(self, change: Callable[[Array], Array]) -> Tuples:
+        """The batch with every array changed along its tuples."""
+        parts = ("lo", "hi", "coord", "key", "at", "since", "until", "number")
+        return replace(
+            self,
+            columns=tuple(change(column) for column in self.columns),
+            **{part: change(getattr(self, part)) for part in parts},
+        )
+
+    def slice(self, start: int, stop: int) -> Tuples:
+        """The tuples start..stop-1."""
+        return self.each(lambda array: array[..., start:stop])
+
+    def take(self, order: Array) -> Tuples:
+        """The tuples at these places of the batch."""
+        return self.each(lambda array: np.take(array, order, axis=-1))
+
     @property
     def probes(self) -> Probes:
         return Probes(self.lo, self.hi, self.key, self.since, self.until)
@@ -87,6 +105,12 @@ class Arena:
         if len(batch):
             self.newest = max(self.newest, int(batch.number.max()))
         return shift
+
+    def adopt(self, batch: Tuples) -> None:
+        """Takes a batch's own arrays as the whole content of an empty arena, without copying them."""
+        self.stored = Stored(batch.columns, batch.coord, batch.key, batch.at, batch.number.astype(np.uint32))
+        self.begin, self.end, self.capacity = 0, len(batch), len(batch)
+        self.newest = int(batch.number.max(initial=0))
 
     def reorder(self, begin: int, end: int, order: Array) -> None:
         """Puts position begin + order[k] at begin + k, for every column."""

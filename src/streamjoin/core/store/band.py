@@ -40,7 +40,6 @@ class BandStore(Store):
         self._directory = np.zeros(SMALL, np.uint32)
         self._used = 0  # entries of the directory in use
         self._reach = np.full(shape.dims, np.nan)  # how wide the probes' boxes are, on average
-        self._order = np.zeros(0, np.uint32)  # of the probes under way: one that walks along the runs
 
     @property
     def nbytes(self) -> int:
@@ -67,10 +66,9 @@ class BandStore(Store):
             self._consolidate()
 
     def build(self, batch: Tuples) -> None:
-        """Adds a batch as one run, for a window that is known as a whole."""
-        if len(batch):
-            self._runs.shift(self.arena.append(batch))
-            self._build(self.arena.end - len(batch), self.arena.end, batch.width)
+        """Takes a window that is known as a whole, as one run."""
+        order = self._add_run(0, len(batch), batch.coord, batch.key, batch.at, batch.width)
+        self.arena.adopt(batch.take(order))
 
     def expect(self, batch: Tuples) -> None:
         """Shows what will probe, so that the cells of the first runs are cut to it."""
@@ -109,21 +107,25 @@ class BandStore(Store):
 
     def _build(self, begin: int, end: int, width: Array) -> None:
         """Makes positions begin..end-1 the newest run, ordered by cell."""
-        stored, dims = self.arena.stored, self.arena.shape.dims
-        run = self._runs.add(begin, end, stored.at[begin:end], width)
+        stored = self.arena.stored
+        order = self._add_run(begin, end, stored.coord, stored.key, stored.at, width)
+        self.arena.reorder(begin, end, order)
+
+    def _add_run(self, begin: int, end: int, coord: Array, key: Array, at: Array, width: Array) -> Array:
+        """Enters a run over positions begin..end-1. Returns the order in which its tuples must lie."""
+        dims = self.arena.shape.dims
+        run = self._runs.add(begin, end, at[begin:end], width)
         arrays = self._runs.arrays
         finite_low, finite_high = np.empty(dims, np.float32), np.empty(dims, np.float32)
-        extent(stored.coord, begin, end, arrays.low[run], arrays.high[run], finite_low, finite_high)
-        keys = int(distinct_keys(stored.key, begin, end)) if self.arena.shape.keyed else 1
+        extent(coord, begin, end, arrays.low[run], arrays.high[run], finite_low, finite_high)
+        keys = int(distinct_keys(key, begin, end)) if self.arena.shape.keyed else 1
         grid = choose_grid(end - begin, keys, finite_low, finite_high, width, self._reach)
         self._enter(run, grid)
         order = np.empty(end - begin, np.uint32)
         starts = self._directory[self._used : self._used + grid.total + 1]
-        order_by_cell(
-            stored.coord, stored.key, begin, end, grid.origin, grid.scale, grid.cells, grid.buckets, starts, order
-        )
+        order_by_cell(coord, key, begin, end, grid.origin, grid.scale, grid.cells, grid.buckets, starts, order)
         self._used += grid.total + 1
-        self.arena.reorder(begin, end, order)
+        return order
 
     def _enter(self, run: int, grid: Grid) -> None:
         arrays = self._runs.arrays
@@ -135,20 +137,18 @@ class BandStore(Store):
             bigger[: self._used] = self._directory[: self._used]
             self._directory = bigger
 
-    def _aim(self, probes: Probes) -> None:
-        self._learn(probes)
-        n, runs = len(probes.since), self._runs
+    def _aim(self, batch: Tuples) -> Tuples:
+        """Puts the probes into the order of the largest run's cells: neighbours then read what is in the cache."""
+        self._learn(batch.probes)
+        n, runs = len(batch), self._runs
         if n < SORT_PROBES:
-            self._order = np.arange(n, dtype=np.uint32)
-            return
+            return batch
         run = int(np.argmax(runs.arrays.end[: runs.count] - runs.arrays.begin[: runs.count]))
         arrays = runs.arrays
         grid = Grid(arrays.origin[run], arrays.scale[run], arrays.cells[run], int(arrays.buckets[run])).coarser(4 * n)
-        self._order = np.empty(n, np.uint32)
-        starts = np.empty(grid.total + 1, np.uint32)
-        order_by_cell(
-            probes.hi, probes.key, 0, n, grid.origin, grid.scale, grid.cells, grid.buckets, starts, self._order
-        )
+        order, starts = np.empty(n, np.uint32), np.empty(grid.total + 1, np.uint32)
+        order_by_cell(batch.hi, batch.key, 0, n, grid.origin, grid.scale, grid.cells, grid.buckets, starts, order)
+        return batch.take(order)
 
     def _learn(self, probes: Probes) -> None:
         """Follows the width of the probes' boxes: the cells of later runs are cut to it."""
@@ -161,4 +161,4 @@ class BandStore(Store):
 
     def _candidates(self, probes: Probes, ranges: Ranges, cursor: Array) -> bool:
         runs = self._runs
-        return bool(candidates(probes, self._order, runs.arrays, runs.count, self._directory, ranges, cursor))
+        return bool(candidates(probes, runs.arrays, runs.count, self._directory, ranges, cursor))

@@ -74,15 +74,16 @@ class Store(ABC):
     def _candidates(self, probes: Probes, ranges: Ranges, cursor: Array) -> bool:
         """Fills the ranges from the cursor on; False if there are more."""
 
-    def _aim(self, probes: Probes) -> None:  # noqa: B027  (a hook, empty by default)
-        """Prepares for a batch of probes."""
+    def _aim(self, batch: Tuples) -> Tuples:
+        """Prepares for a batch of probes, and may put it into an order that suits the access path."""
+        return batch
 
     def probe(self, batch: Tuples) -> Iterator[tuple[Array, Array]]:
         """Yields the numbers of matching (probing, stored) tuples, in chunks."""
         if not len(batch) or not len(self):
             return
+        batch = self._aim(batch)
         probes = batch.probes
-        self._aim(probes)
         path, test = np.zeros(FIELDS, np.int64), np.zeros(FIELDS, np.int64)
         more = True
         while more:
