@@ -1,6 +1,6 @@
 """Random predicates over rows full of nulls, NaN, infinities, ties and type edges, against the nested loop.
 
-A kernel costs about a second to compile, so most trees go through `codegen.evaluate_all`, many in one
+A kernel costs about a second to compile, so most trees go through `evaluate_all`, many in one
 module. Fewer, of the shapes that the analysis turns into hash and band access, go through `sj.join` itself.
 """
 
@@ -61,7 +61,7 @@ def sample(seed: int, n: int, edges: bool) -> tuple[list[E], list[dict[str, Any]
 
 @pytest.mark.parametrize("seed", range(3))
 def test_generated_code_on_small_values(seed: int, soak: bool) -> None:
-    trees, rs, ss = sample(1000 + seed, 2_000 if soak else 45, edges=False)
+    trees, rs, ss = sample(1000 + seed, 2_000 if soak else 24, edges=False)
     wanted = [matrix(e, rs, ss) for e in trees]
     clean = [i for i, w in enumerate(wanted) if not may_raise(w)]
     assert len(clean) > len(trees) * 2 // 3
@@ -71,7 +71,7 @@ def test_generated_code_on_small_values(seed: int, soak: bool) -> None:
 
 def test_generated_code_at_the_edge_of_the_types(soak: bool) -> None:
     """Integers at their type's edge: the mathematically right answer as long as it fits into 64 bits."""
-    trees, rs, ss = sample(2000, 1_000 if soak else 40, edges=True)
+    trees, rs, ss = sample(2000, 1_000 if soak else 20, edges=True)
     wanted = [matrix(e, rs, ss) for e in trees]
     clean = [i for i, w in enumerate(wanted) if not may_raise(w)]
     assert any(wanted[i].wraps.any() for i in clean), "no tree leaves Spark's type: the test is idle"

@@ -13,9 +13,11 @@ is the point r.x against the interval s.a - 10 .. s.a + 10; `r.start <= s.end AN
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 
-from streamjoin.core.tree import Node, columns, sides, to_sql
+from streamjoin.core.tree import Node, columns, physical, sides, to_sql, walk
 from streamjoin.core.types import BOOL
 
 MAX_DIMS = 3
@@ -30,11 +32,16 @@ _MIRROR = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 @dataclass(frozen=True)
 class Linear:
-    """constant + sum of factor * node, all nodes of one side; slack is the relative error that must be allowed for."""
+    """constant + sum of factor * node, all nodes of one side.
+
+    `slack` is the relative error that must be allowed for, of the terms' sizes and of `size`, that of all constants
+    that went in; zero if the end is a single node, computed as the predicate does.
+    """
 
     terms: tuple[tuple[float, Node], ...]
     constant: float = 0.0
     slack: float = 0.0
+    size: float = 0.0
 
     def __str__(self) -> str:
         parts = []
@@ -104,14 +111,14 @@ def analyse(tree: Node, hints: tuple[Node, ...] = ()) -> Analysis:
     residual: list[Node] = []
     for conjunct in conjuncts(tree):
         reads = sides(conjunct)
-        if len(reads) == 1:
+        if len(reads) == 1 and conjunct.op != "function":
             filters[next(iter(reads))].append(conjunct)
             continue
         exact.append(conjunct)
         if not _harvest(conjunct, equalities, constraints, exactly=True):
             residual.append(conjunct)
     for hint in hints:
-        if len(sides(hint)) == 2:
+        if len(sides(hint)) == 2 and not any(_changes_meaning(node) for node in walk(hint)):
             _harvest(hint, equalities, constraints, exactly=False)
     return Analysis(
         tree,
@@ -166,7 +173,7 @@ def _harvest(node: Node, equalities: list[tuple[Node, Node]], constraints: list[
     left, right = node.args
     kind = left.type.kind if left.type else ""
     one_each = len(sides(left)) == len(sides(right)) == 1
-    if node.op == "eq" and one_each:
+    if node.op == "eq" and one_each and (exactly or (_is_column(left) and _is_column(right))):
         equalities.append((left, right) if sides(left) == {"r"} else (right, left))
         return True
     if kind in ("string", "binary", "bool"):
@@ -179,6 +186,18 @@ def _harvest(node: Node, equalities: list[tuple[Node, Node]], constraints: list[
         assert op in ("le", "lt")
     constraints.extend(found)
     return bool(found)
+
+
+def _changes_meaning(node: Node) -> bool:
+    """A cast that SQL puts in and Python does not: there, dates and timestamps are plain counts."""
+    return (
+        node.op == "cast" and node.args[0].type is not None and node.args[0].type.kind not in ("int", "float", "bool")
+    )
+
+
+def _is_column(node: Node) -> bool:
+    """A key that Python compares as SQL does: computed ones may be rounded differently."""
+    return _below_casts(node).op == "column"
 
 
 def _as_upper_bounds(op: str, left: Node, right: Node) -> list[tuple[str, Node, Node]]:
@@ -200,9 +219,8 @@ def _constraint(a: Node, b: Node, exactly: bool) -> Constraint | None:
         side = next(iter(sides(a)))
         return Constraint(side, Linear(((1.0, a),)), Linear(((1.0, b),)))
     terms: list[tuple[float, Node]] = []
-    constant = _collect(a, 1.0, terms)
-    other = _collect(b, -1.0, terms)
-    if constant is None or other is None:
+    constants: list[Fraction] = []
+    if not (_collect(a, Fraction(1), terms, constants) and _collect(b, Fraction(-1), terms, constants)):
         return None
     mine: dict[str, list[tuple[float, Node]]] = {"r": [], "s": []}
     for factor, node in terms:
@@ -210,13 +228,12 @@ def _constraint(a: Node, b: Node, exactly: bool) -> Constraint | None:
     if not mine["r"] or not mine["s"]:
         return None
     slack = SLACK_FLOAT if any(_single(part) for part in (a, b)) else SLACK_DOUBLE
-    low = Linear(tuple(mine["r"]), 0.0, slack)
-    high = Linear(tuple((-factor, node) for factor, node in mine["s"]), -(constant + other), slack)
-    if (
-        sum(factor for factor, _ in low.terms) < 0
-    ):  # a negative end reads better, and joins its partner, on the other side
-        flipped_low = Linear(tuple((-factor, node) for factor, node in high.terms), -high.constant, slack)
-        flipped_high = Linear(tuple((-factor, node) for factor, node in low.terms), 0.0, slack)
+    constant, size = float(sum(constants)), float(sum(abs(part) for part in constants))
+    low = Linear(tuple(mine["r"]), 0.0, slack, size)
+    high = Linear(tuple((-factor, node) for factor, node in mine["s"]), -constant, slack, size)
+    if sum(factor for factor, _ in low.terms) < 0:  # a negative end reads better on the other side
+        flipped_low = Linear(tuple((-factor, node) for factor, node in high.terms), constant, slack, size)
+        flipped_high = Linear(tuple((-factor, node) for factor, node in low.terms), 0.0, slack, size)
         return Constraint("s", flipped_low, flipped_high)
     return Constraint("r", low, high)
 
@@ -228,38 +245,41 @@ def _single(node: Node) -> bool:
     )
 
 
-def _collect(node: Node, factor: float, terms: list[tuple[float, Node]]) -> float | None:
-    """Splits a sum into terms of one side each; returns the constant part, None if a term mixes the sides."""
+def _collect(node: Node, factor: Fraction, terms: list[tuple[float, Node]], constants: list[Fraction]) -> bool:
+    """Splits a sum into terms of one side each and constants; False if a term mixes the sides."""
     if node.op == "literal":
-        return factor * _number(node) if _is_number(node) else None
-    if len(sides(node)) == 0:
-        return None
-    if node.op in ("add", "sub"):
-        first = _collect(node.args[0], factor, terms)
-        second = _collect(node.args[1], factor if node.op == "add" else -factor, terms)
-        return None if first is None or second is None else first + second
-    if node.op == "neg":
-        return _collect(node.args[0], -factor, terms)
-    if node.op == "cast" and len(sides(node)) == 2 and _keeps_value(node):
-        return _collect(node.args[0], factor, terms)
-    if node.op == "mul" and len(sides(node)) == 2 and node.type is not None and node.type.kind != "decimal":
-        for number, rest in (node.args, node.args[::-1]):
-            if number.op == "literal" and _is_number(number):
-                return _collect(rest, factor * _number(number), terms)
+        number = _number(node)
+        if number is not None:
+            constants.append(factor * number)
+        return number is not None
     if len(sides(node)) == 1:
-        terms.append((factor, node))
-        return 0.0
-    return None
+        terms.append((float(factor), node))
+        return True
+    if node.op in ("add", "sub"):
+        second = factor if node.op == "add" else -factor
+        return _collect(node.args[0], factor, terms, constants) and _collect(node.args[1], second, terms, constants)
+    if node.op == "neg":
+        return _collect(node.args[0], -factor, terms, constants)
+    if node.op == "cast" and _keeps_value(node):
+        return _collect(node.args[0], factor, terms, constants)
+    if node.op == "mul" and node.type is not None and node.type.kind != "decimal":
+        for literal, rest in (node.args, node.args[::-1]):
+            number = _number(literal) if literal.op == "literal" else None
+            if number is not None:
+                return _collect(rest, factor * number, terms, constants)
+    return False
 
 
-def _is_number(node: Node) -> bool:
-    return node.value is not None and not isinstance(node.value, (str, bytes, bool))
-
-
-def _number(node: Node) -> float:
-    from streamjoin.core.tree import physical
-
-    return float(physical(node))
+def _number(literal: Node) -> Fraction | None:
+    """A constant's exact value, as stored; None if it is no finite number."""
+    value = physical(literal)
+    if (
+        value is None
+        or isinstance(value, (str, bytes, bool))
+        or (isinstance(value, float) and not math.isfinite(value))
+    ):
+        return None
+    return Fraction(value)
 
 
 def _keeps_value(cast: Node) -> bool:

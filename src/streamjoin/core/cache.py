@@ -12,6 +12,7 @@ import os
 import platform
 import sys
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,7 +34,8 @@ def cache_folder() -> Path:
     return (base / "streamjoin").resolve()
 
 
-def _usable(folder: Path) -> Path:
+@lru_cache
+def _usable_folder(folder: Path) -> Path:
     """The folder, created for this user alone; what lies in it is executed, so nobody else may write there."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -47,6 +49,13 @@ def _usable(folder: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix="streamjoin-"))
 
 
+@lru_cache
+def _helpers() -> str:
+    """A hash of what generated modules import, whose machine code theirs contains."""
+    kernels = Path(__file__).with_name("kernels")
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(kernels.glob("*.py")))).hexdigest()
+
+
 def load_module(source: str, inject: dict[str, Any] | None = None) -> ModuleType:
     """Imports generated source from the cache, writing it there first if it is new.
 
@@ -57,11 +66,11 @@ def load_module(source: str, inject: dict[str, Any] | None = None) -> ModuleType
         module.__dict__.update(inject)
         exec(compile(source.replace(", cache=True", ""), "<generated>", "exec"), module.__dict__)
         return module
-    identity = f"{source}\n{sys.version}\n{platform.machine()}"
+    identity = f"{source}\n{_helpers()}\n{sys.version}\n{platform.machine()}"
     name = "streamjoin_generated_" + hashlib.sha256(identity.encode()).hexdigest()[:24]
     if name in sys.modules:
         return sys.modules[name]
-    folder = _usable(cache_folder())
+    folder = _usable_folder(cache_folder())
     path = folder / f"{name}.py"
     if not path.exists():
         handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from streamjoin.core.analysis import MAX_DIMS, Analysis, Dimension, Linear
+from streamjoin.core.analysis import MAX_DIMS, OTHER, Analysis, Dimension, Linear
 from streamjoin.core.cache import load_module
 from streamjoin.core.emit import Emitter, Slot, Value
 from streamjoin.core.functions import Embedded, embed
@@ -33,8 +33,9 @@ from streamjoin.core.kernels.scalar import coordinate, mix, to_int64, truncated_
 from streamjoin.core.kernels.simd import add_checked, float_bits, mul_checked, sub_checked
 
 """
-INLINE = '@njit(nogil=True, error_model="numpy", forceinline=True)'
-CACHED = '@njit(nogil=True, error_model="numpy", cache=True)'
+UNDERFLOW = 1e-30  # what a product of small numbers may lose by vanishing
+INLINE = '@njit(nogil=True, error_model="numpy", forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)'
+CACHED = '@njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)'
 
 
 @dataclass(frozen=True)
@@ -109,9 +110,9 @@ class Program:
 
         `wide`: no access path narrows the candidates down, and matches are expected to be few among them.
         """
-        embedded = self._embedded
-        head = f"{HEAD}{embedded.text}{self.match_text(probing)}\n"
-        return load_module(head + kernel_text("sift_wide" if wide else "sift"), embedded.inject)
+        embedded, guarded = self._embedded, bool(self._costly(probing))
+        head = f"{HEAD}{embedded.text}GUARDED = {guarded}\n{self.match_text(probing)}\n"
+        return load_module(head + kernel_text("sift_wide" if wide and not guarded else "sift"), embedded.inject)
 
     @property
     def scan_dims(self) -> int:
@@ -144,23 +145,15 @@ class Program:
 
         Comparisons are evaluated together, without branches; functions and what may overflow only where they hold.
         """
-        stored = "s" if probing == "r" else "r"
-        slots = self._slots(probing, self.stored[probing], "p", "i")
-        slots |= self._slots(stored, self.stored[stored], "w", "j")
-        emitter = Emitter(slots)
+        emitter = Emitter(self._pair_slots(probing))
         lines = emitter.lines
-        plain: list[Node] = []
-        costly: list[tuple[int, Node]] = []
-        for code, conjunct in enumerate(self.analysis.exact, 1):
-            if conjunct.op == "function" or Emitter(slots).truth(conjunct).bad is not None:
-                costly.append((code, conjunct))
-            else:
-                plain.append(conjunct)
+        costly = self._costly(probing)
+        plain = [node for code, node in enumerate(self.analysis.exact, 1) if code not in costly]
         result = " & ".join(f"({emitter.truth(conjunct).code})" for conjunct in plain) or "True"
         if costly:
             if plain:
                 lines.append(f"    if not ({result}):\n        return False")
-            values = [(code, emitter.truth(conjunct)) for code, conjunct in costly]
+            values = [(code, emitter.truth(node)) for code, node in costly.items()]
             for _, value in values:  # a false one decides, whatever the others are
                 lines.append(f"    if not ({value.code} | ({value.bad or 'False'})):\n        return False")
             for code, value in values:
@@ -170,16 +163,32 @@ class Program:
             result = "True"
         return "\n".join([INLINE, "def match(p, i, w, j, trouble):", *lines, f"    return {result}"]) + "\n"
 
+    def _pair_slots(self, probing: str) -> dict[tuple[str, str], Slot]:
+        stored = OTHER[probing]
+        slots = self._slots(probing, self.stored[probing], "p", "i")
+        return slots | self._slots(stored, self.stored[stored], "w", "j")
+
+    def _costly(self, probing: str) -> dict[int, Node]:
+        """Conjuncts, by code, that only pairs in the window may be asked about: functions, and what may overflow."""
+        slots = self._pair_slots(probing)
+        return {
+            code: node
+            for code, node in enumerate(self.analysis.exact, 1)
+            if node.op == "function" or Emitter(slots).truth(node).bad is not None
+        }
+
     def prepare_text(self, side: str) -> str:
         """For each arrival: is it worth keeping, its box, its key hash."""
         parts, analysis = self.entry[side], self.analysis
-        emitter = Emitter(self._slots(side, parts, "columns", "i"), indent=" " * 8)
+        slots = self._slots(side, parts, "columns", "i")
+        emitter = Emitter(slots, indent=" " * 8)
         emit = emitter.lines.append
         for k, part in enumerate(parts):
             if part.role == "valid" and (side, part.column) in analysis.strict:
                 emit(f"        if not columns[{k}][i]:\n            continue")
         first = 1 + len(analysis.exact) + (len(analysis.filters["r"]) if side == "s" else 0)
-        for code, node in enumerate(analysis.filters[side], first):
+        coded = list(enumerate(analysis.filters[side], first))
+        for code, node in sorted(coded, key=lambda item: Emitter(slots).truth(item[1]).bad is not None):
             value = emitter.truth(node)
             self._refuse(emitter, value, code)
             emit(f"        if not ({value.code}):\n            continue")
@@ -216,7 +225,7 @@ class Program:
 
     def _bound(self, emitter: Emitter, linear: Linear, direction: int) -> str:
         """The end of an interval as float64, moved outwards by its slack, without limit where it cannot be computed."""
-        parts, sizes, bad = [f"{linear.constant!r}"] if linear.constant else [], [f"{abs(linear.constant)!r}"], []
+        parts, sizes, bad = [f"{linear.constant!r}"] if linear.constant else [], [f"{linear.size!r}"], []
         for factor, node in linear.terms:
             value = emitter.value(node)
             term = f"np.float64({value.code})" if factor == 1 else f"{factor!r} * np.float64({value.code})"
@@ -226,7 +235,7 @@ class Program:
                 bad.append(f"({value.bad})")
         code = emitter.set(" + ".join(parts))
         if linear.slack:
-            slack = f"{linear.slack!r} * ({' + '.join(sizes)})"
+            slack = f"({linear.slack!r} * ({' + '.join(sizes)}) + {UNDERFLOW!r})"
             code = emitter.set(f"{code} {'-' if direction < 0 else '+'} {slack}")
         if linear.slack:  # a term moved across the comparison: NaN and infinities do not follow the rules of sums
             code = emitter.set(f"{code} if abs({code}) < np.inf else {'-np.inf' if direction < 0 else 'np.inf'}")

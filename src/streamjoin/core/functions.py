@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import marshal
 import math
 from dataclasses import dataclass
@@ -73,10 +74,11 @@ def _bare(code: CodeType) -> CodeType:
 def _globals(fn: FunctionType) -> dict[str, Any] | None:
     """The module-level names that the function uses, or None if one of them cannot be written down as text."""
     found: dict[str, Any] = {}
-    for name in fn.__code__.co_names:
+    used = {step.argval for step in dis.get_instructions(fn.__code__) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    for name in sorted(used):
         if name in fn.__globals__:
             value = fn.__globals__[name]
-            if not _constant(value) and value not in (math, np):
+            if not (_constant(value) or value is math or value is np):
                 return None
             found[name] = value
     return found

@@ -82,6 +82,7 @@ def make_plan(
     algorithm: str = "auto",
     access: str = "auto",
     suffixes: Any = ("_r", "_s"),
+    max_delay: Any = 0,
     static: bool = False,
 ) -> Plan:
     """Checks everything that can be checked before data is seen. `static`: the tables are known as a whole."""
@@ -92,7 +93,7 @@ def make_plan(
         if twice:
             raise SchemaError(f"{side} has several columns named {', '.join(twice)}; rename all but one of each")
     times = _time_names(time, schemas)
-    unit = _time_unit(times, schemas, within)
+    unit = _time_unit(times, schemas, needs_nanoseconds(within, max_delay))
     window = normalise(within, unit)
     if static and window.by_rows and unit is None:
         raise WindowError(
@@ -144,7 +145,7 @@ def _time_names(time: Any, schemas: dict[str, pa.Schema]) -> dict[str, str | Non
     return dict(zip(SIDES, names, strict=True))
 
 
-def _time_unit(times: dict[str, str | None], schemas: dict[str, pa.Schema], within: Any) -> str | None:
+def _time_unit(times: dict[str, str | None], schemas: dict[str, pa.Schema], fine: bool) -> str | None:
     """The common unit of both time columns; the finer one where they differ."""
     kinds = {}
     for side in SIDES:
@@ -176,7 +177,7 @@ def _time_unit(times: dict[str, str | None], schemas: dict[str, pa.Schema], with
         )
     if unit_r == "int":
         return "int"
-    return "ns" if "ns" in (unit_r, unit_s) or needs_nanoseconds(within) else "us"
+    return "ns" if "ns" in (unit_r, unit_s) or fine else "us"
 
 
 def _article(kind: str) -> str:

@@ -56,7 +56,7 @@ def parse_duration(text: str) -> int:
     """
     rest = text.strip()
     sign = -1 if rest.startswith("-") else 1
-    rest = rest.lstrip("+-")
+    rest = rest[1:] if rest.startswith(("+", "-")) else rest
     total, position = Decimal(0), 0
     while position < len(rest):
         part = _PART.match(rest, position)
@@ -186,7 +186,7 @@ class TimeWindow(Window):
         return min(max(watermark + self._bounds(side)[0], SINCE_EVER), FOREVER)
 
     def describe(self) -> str:
-        return f"{show_ticks(self.lower, self.unit)} <= s.time - r.time <= {show_ticks(self.upper, self.unit)}"
+        return f"{showticks(self.lower, self.unit)} <= s.time - r.time <= {showticks(self.upper, self.unit)}"
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ class TumblingWindow(Window):
         return SINCE_EVER if watermark == SINCE_EVER else max(watermark - watermark % self.size, SINCE_EVER)
 
     def describe(self) -> str:
-        return f"the same slice of {f'{self.size:,} rows' if self.by_rows else show_ticks(self.size, self.unit)}"
+        return f"the same slice of {f'{self.size:,} rows' if self.by_rows else showticks(self.size, self.unit)}"
 
 
 def normalise(within: Any, unit: str | None) -> Window:
@@ -240,12 +240,12 @@ def normalise(within: Any, unit: str | None) -> Window:
     if isinstance(within, Tumbling):
         if within.rows is not None:
             return TumblingWindow(within.rows, "rows")
-        size = _ticks(within.size, unit, "tumbling window")
+        size = ticks(within.size, unit, "tumbling window")
         if size < 1:
             raise WindowError(f"tumbling window of {within.size!r}: its length must be above zero")
         return TumblingWindow(size, str(unit))
     if isinstance(within, Interval):
-        lower, upper = _ticks(within.lower, unit, "lower bound"), _ticks(within.upper, unit, "upper bound")
+        lower, upper = ticks(within.lower, unit, "lower bound"), ticks(within.upper, unit, "upper bound")
         if lower > upper:
             raise WindowError(
                 f"interval({within.lower!r}, {within.upper!r}): the lower bound lies above the upper one; swap them"
@@ -258,7 +258,7 @@ def normalise(within: Any, unit: str | None) -> Window:
                 'use closed="both" or widen it'
             )
         return TimeWindow(lower, upper, str(unit))
-    size = _ticks(within, unit, "window")
+    size = ticks(within, unit, "window")
     if size < 0:
         raise WindowError(
             f'within={within!r} is negative; write its length, or interval("-10 min", "5 min") for two ends'
@@ -266,40 +266,50 @@ def normalise(within: Any, unit: str | None) -> Window:
     return TimeWindow(-size, size, str(unit))
 
 
-def needs_nanoseconds(within: Any) -> bool:
-    """Does a bound of the window fall between two microseconds?"""
-    bounds = [within.lower, within.upper] if isinstance(within, Interval) else [within]
-    bounds = [within.size] if isinstance(within, Tumbling) else bounds
-    return any(isinstance(bound, str) and parse_duration(bound) % 1000 for bound in bounds)
+def needs_nanoseconds(*lengths: Any) -> bool:
+    """Does a length, or a bound of a window, fall between two microseconds?"""
+    bounds: list[Any] = []
+    for length in lengths:
+        if isinstance(length, Interval):
+            bounds += [length.lower, length.upper]
+        else:
+            bounds.append(length.size if isinstance(length, Tumbling) else length)
+    return any((_nanoseconds(bound) or 0) % 1000 for bound in bounds)
 
 
-def ticks(length: Length, unit: str | None, what: str) -> int:
+def _nanoseconds(length: Any) -> int | None:
+    """A duration in nanoseconds; None if it is none."""
+    if isinstance(length, str):
+        return parse_duration(length)
+    if isinstance(length, np.timedelta64):
+        return int(length.astype("m8[ns]").astype(np.int64))
+    if isinstance(length, dt.timedelta):  # pandas' Timedelta is one, with nanoseconds besides
+        return (length // dt.timedelta(microseconds=1)) * 1000 + int(getattr(length, "nanoseconds", 0))
+    return None
+
+
+def ticks(length: Any, unit: str | None, what: str) -> int:
     """A duration or integer in the unit of the time columns."""
-    return _ticks(length, unit, what)
-
-
-def _ticks(length: Any, unit: str | None, what: str) -> int:
+    whole = isinstance(length, (int, np.integer)) and not isinstance(length, (bool, np.timedelta64))
+    nanoseconds = _nanoseconds(length)
+    if not whole and nanoseconds is None:
+        raise WindowError(
+            f'{what} {length!r} is not a length; write "15 minutes", a timedelta, or an integer for integer times; '
+            "a window may also be an interval(), last() or tumbling()"
+        )
     if unit is None:
         raise WindowError(f'a {what} of {length!r} needs time columns; give time="ts" or time=("r_time", "s_time")')
-    if isinstance(length, np.timedelta64):
-        length = dt.timedelta(microseconds=int(length / np.timedelta64(1, "us")))
     if unit == "int":
-        if isinstance(length, (int, np.integer)) and not isinstance(length, bool):
+        if whole:
             return _bounded(int(length), length)
         raise WindowError(
             f"{what} {length!r}: the time columns are integers, so it must be an integer in their unit, not a "
             "duration; or make the time columns timestamps"
         )
-    if isinstance(length, str):
-        nanoseconds = parse_duration(length)
-    elif isinstance(length, dt.timedelta):
-        nanoseconds = (length // dt.timedelta(microseconds=1)) * 1000
-    else:
+    if nanoseconds is None:
         raise WindowError(
             f"{what} {length!r}: the time columns are timestamps, so it must be a duration such as "
             f'"{length} seconds" or a timedelta'
-            if isinstance(length, (int, np.integer))
-            else f'{what} {length!r} is not a window; write "15 minutes", an interval(), last() or tumbling()'
         )
     return _bounded(nanoseconds // (1000 if unit == "us" else 1), length)
 
@@ -329,10 +339,10 @@ def _shift_each(at: Array, distance: Array) -> Array:
     return moved
 
 
-def show_ticks(value: int, unit: str) -> str:
+def showticks(value: int, unit: str) -> str:
     """Ticks as people write them.
 
-    >>> show_ticks(900_000_000, "us"), show_ticks(-5, "int")
+    >>> showticks(900_000_000, "us"), showticks(-5, "int")
     ('15m', '-5')
     """
     if unit not in ("us", "ns"):

@@ -60,7 +60,18 @@ def _describe(dimension: Dimension) -> str:
     return f"{dimension} ({'two-sided' if dimension.two_sided else 'one-sided'})"
 
 
-def explain(left: Any, right: Any, *, on: Any, within: Any, time: Any = None, **options: Any) -> Explanation:
+def explain(
+    left: Any,
+    right: Any,
+    *,
+    on: Any,
+    within: Any,
+    time: Any = None,
+    how: str = "inner",
+    algorithm: str = "auto",
+    access: str = "auto",
+    suffixes: Any = ("_r", "_s"),
+) -> Explanation:
     """Which keys were found, which access path was chosen, and why. Takes tables or Arrow schemas; reads no rows.
 
     >>> import pyarrow as pa, streamjoin as sj
@@ -76,8 +87,6 @@ def explain(left: Any, right: Any, *, on: Any, within: Any, time: Any = None, **
     access      band
     because     1 band key: runs ordered by cell
     """
-    known = ("how", "algorithm", "access", "suffixes")
-    settings = {name: value for name, value in options.items() if name in known}
     schemas = []
     static = False
     for what, data in (("left", left), ("right", right)):
@@ -86,4 +95,16 @@ def explain(left: Any, right: Any, *, on: Any, within: Any, time: Any = None, **
         else:
             static = True
             schemas.append(to_arrow(data, what).schema)
-    return Explanation(make_plan(*schemas, on=on, within=within, time=time, static=static, **settings))
+    return Explanation(
+        make_plan(
+            *schemas,
+            on=on,
+            within=within,
+            time=time,
+            how=how,
+            algorithm=algorithm,
+            access=access,
+            suffixes=suffixes,
+            static=static,
+        )
+    )

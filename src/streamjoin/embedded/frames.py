@@ -28,13 +28,14 @@ def to_arrow(data: Any, what: str) -> pa.Table:
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if is_foreign_frame(data):
-        import narwhals.stable.v2 as nw
-
-        frame = nw.from_native(data, eager_only=True)
-        twice = sorted({str(name) for name in frame.columns if frame.columns.count(name) > 1})
+        names = [str(name) for name in data.columns]
+        twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise SchemaError(f"{what} has several columns named {', '.join(twice)}; rename all but one of each")
-        return frame.to_arrow()
+        try:
+            return data.to_arrow() if hasattr(data, "to_arrow") else pa.Table.from_pandas(data, preserve_index=False)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise SchemaError(f"{what} has a column that Arrow cannot hold: {str(error).splitlines()[0]}") from error
     raise SchemaError(f"{what} is a {type(data).__module__}.{type(data).__name__}; give {KINDS}")
 
 

@@ -88,7 +88,16 @@ class Join:
         if late not in LATE:
             raise OptionError(f'late="{late}" is not one of {", ".join(LATE)}')
         self.plan: Plan = make_plan(
-            r, s, on=on, within=within, time=time, how=how, algorithm=algorithm, access=access, suffixes=suffixes
+            r,
+            s,
+            on=on,
+            within=within,
+            time=time,
+            how=how,
+            algorithm=algorithm,
+            access=access,
+            suffixes=suffixes,
+            max_delay=max_delay,
         )
         if (ordered or punctuations) and self.plan.unit is None:
             raise WindowError('ordered results and punctuations need time columns; give time="ts"')

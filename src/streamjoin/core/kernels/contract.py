@@ -6,7 +6,8 @@ from typing import Any
 
 from numba import njit
 
-DIMS = 2
+DIMS = 2  # of the boxes that a scan looks at
+GUARDED = False  # is the predicate to be asked only about pairs in the window?
 
 
 @njit

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from streamjoin.core.kernels.contract import match
+from streamjoin.core.kernels.contract import GUARDED, match
 from streamjoin.core.kernels.layout import FOUND, PLACE, RANGE
 from streamjoin.core.kernels.scalar import full_number
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)
 def sift(columns, since, until, numbers, w, newest, ranges, count, pairs, cursor, trouble):
     """Tests `count` ranges. Returns False when `pairs` is full: empty it, reset FOUND and call again.
 
@@ -28,8 +28,10 @@ def sift(columns, since, until, numbers, w, newest, ranges, count, pairs, cursor
                 return False
             end = min(stop, place + room - found)
             for j in range(place, end):
-                hit = match(columns, i, w.columns, j, trouble)
-                hit &= inside | ((first <= w.at[j]) & (w.at[j] <= last))
+                near = inside | ((first <= w.at[j]) & (w.at[j] <= last))
+                if GUARDED and not near:
+                    continue
+                hit = near & match(columns, i, w.columns, j, trouble)
                 pairs.probe[found] = number
                 pairs.stored[found] = full_number(newest, w.number[j])
                 found += np.int64(hit)

@@ -15,7 +15,7 @@ from streamjoin.core.kernels.scalar import full_number
 BLOCK = 64
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def any_match(p, i, w, first, last, trouble):
     hit = False
     for j in range(first, last):
@@ -23,7 +23,7 @@ def any_match(p, i, w, first, last, trouble):
     return hit
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)
 def sift(columns, since, until, numbers, w, newest, ranges, count, pairs, cursor, trouble):
     """Tests `count` ranges. Returns False when `pairs` is full: empty it, reset FOUND and call again."""
     found, room = cursor[FOUND], len(pairs.probe)
