@@ -8,7 +8,7 @@ import numpy as np
 
 from streamjoin.core.kernels.layout import Array
 
-TUPLES_PER_CELL = 2
+TUPLES_PER_CELL = 4
 CELLS_PER_PROBE = 2  # cells across a probe's box in all dimensions but the last: each costs a jump
 CELLS_PER_PROBE_LAST = 4  # and in the last, where they are contiguous
 

@@ -105,7 +105,8 @@ class Intake:
             self._run(side, entry, keep, lo[place:], hi[place:], key)
         since, until = self._plan.window.reach(side, at, opposite)
         if place:
-            lo[0], hi[0] = self._on_axis(since), self._on_axis(until)
+            self._put_on_axis(since, lo[0])
+            self._put_on_axis(until, hi[0])
         kept = None if keep.all() else keep
         roles = {(part.column, part.role): array for part, array in zip(program.entry[side], entry, strict=True)}
         columns = tuple(roles[part.column, part.role] for part in program.stored[side])
@@ -136,17 +137,17 @@ class Intake:
                 self._origin[d] = float(np.median(values))
         self._anchored = True
 
-    def _on_axis(self, places: Array) -> Array:
+    def _put_on_axis(self, places: Array, axis: Array) -> None:
         """Places as coordinates; far from the first one seen they may coincide, but never change their order."""
         if self._place_origin is None:
             self._place_origin = float(places[0]) if len(places) else 0.0
-        return (places.astype(np.float64) - self._place_origin).astype(np.float32)
+        np.subtract(places, self._place_origin, out=axis, dtype=np.float64, casting="unsafe")
 
     def _coordinates(self, side: str, lo: Array, hi: Array, at: Array) -> tuple[Array, Array]:
         """What a store orders by, and the widest box: lower corners; the upper ones where there are no lower."""
         coord, width = lo.copy(), np.zeros(len(lo), np.float32)
         if self._place:
-            coord[0] = self._on_axis(at)
+            self._put_on_axis(at, coord[0])
         for d, dimension in enumerate(self.program.dimensions, self._place):
             if dimension.low(side) is None:
                 coord[d] = hi[d]

@@ -326,9 +326,9 @@ def _other(side: str) -> str:
 
 def _shift(at: Array, distance: int) -> Array:
     """at + distance, staying within 64 bits."""
-    if distance >= 0:
-        return np.minimum(at, FOREVER - distance) + distance
-    return np.maximum(at, SINCE_EVER - distance) + distance
+    moved = np.minimum(at, FOREVER - distance) if distance >= 0 else np.maximum(at, SINCE_EVER - distance)
+    moved += distance
+    return moved
 
 
 def _shift_each(at: Array, distance: Array) -> Array:

@@ -20,7 +20,7 @@ from streamjoin.core.store import BandStore, Tuples
 from streamjoin.embedded.frames import gather, is_foreign_frame, to_arrow
 from streamjoin.errors import SchemaError
 
-PROBES = 1 << 17
+PROBES = 1 << 16
 
 
 def join_tables(left: Any, right: Any, **options: Any) -> Any:

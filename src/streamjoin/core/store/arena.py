@@ -64,6 +64,15 @@ class Tuples:
         """The tuples at these places of the batch."""
         return self.each(lambda array: np.take(array, order, axis=-1))
 
+    def probing(self, order: Array, keyed: bool) -> Tuples:
+        """The tuples at these places of the batch, as far as probing needs them."""
+        parts = ("lo", "hi", "since", "until", "number", *(("key",) if keyed else ()))
+        return replace(
+            self,
+            columns=tuple(column[order] for column in self.columns),
+            **{part: np.take(getattr(self, part), order, axis=-1) for part in parts},
+        )
+
     @property
     def probes(self) -> Probes:
         return Probes(self.lo, self.hi, self.key, self.since, self.until)
@@ -106,9 +115,15 @@ class Arena:
             self.newest = max(self.newest, int(batch.number.max()))
         return shift
 
-    def adopt(self, batch: Tuples) -> None:
-        """Takes a batch's own arrays as the whole content of an empty arena, without copying them."""
-        self.stored = Stored(batch.columns, batch.coord, batch.key, batch.at, batch.number.astype(np.uint32))
+    def fill(self, batch: Tuples, order: Array) -> None:
+        """Makes the tuples of a batch, in this order, the whole content of an empty arena."""
+        self.stored = Stored(
+            tuple(column[order] for column in batch.columns),
+            np.take(batch.coord, order, axis=1),
+            batch.key[order] if self.shape.keyed else np.empty(1, np.uint32),
+            batch.at[order],
+            batch.number.astype(np.uint32)[order],
+        )
         self.begin, self.end, self.capacity = 0, len(batch), len(batch)
         self.newest = int(batch.number.max(initial=0))
 

@@ -1,10 +1,11 @@
 """Band access: runs ordered by cell, merged in tiers, dropped as a whole.
 
-    oldest  [ run ][ run ][ run ] ... [ run ][ run ][r]  newest
-             at most 1/PARTS of the window each       each at least GROWTH times the next
+    oldest  [  closed  ][  closed  ][  closed  ][ run ][ run ][r]  newest
+             about 1/PARTS of the window each    each at least GROWTH times the next
 
-A batch becomes a small run. While the newest run is more than 1/GROWTH of the one before, the two become one, so a
-probe meets few runs; no run grows beyond a part of the window, so that expiry by whole runs keeps little too long.
+A batch becomes a small run. While the newest run is more than 1/GROWTH of the one before, the two become one, so that a
+probe meets few runs. Once the newest runs together make up a part of the window, they become one that is closed: it is
+merged no more, and dropped when its last tuple has expired.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from streamjoin.core.store.runs import RunList
 
 GROWTH = 2
 PARTS = 4
-MOST_RUNS = 32
+MOST_CLOSED = 2 * PARTS
 SMALL = 4096  # runs up to this size merge without regard to the window
 SORT_PROBES = 256
 
@@ -39,6 +40,7 @@ class BandStore(Store):
         self._runs = RunList(shape.dims)
         self._directory = np.zeros(SMALL, np.uint32)
         self._used = 0  # entries of the directory in use
+        self._closed = 0  # runs, from the oldest on, that are merged no more
         self._reach = np.full(shape.dims, np.nan)  # how wide the probes' boxes are, on average
 
     @property
@@ -54,21 +56,22 @@ class BandStore(Store):
         if not len(batch):
             return
         self._runs.shift(self.arena.append(batch))
-        runs, size, width = self._runs, len(batch), batch.width
-        longest = max(len(self) // PARTS, SMALL)
-        first = runs.count
-        while first and runs.size(first - 1) < GROWTH * size and runs.size(first - 1) + size <= longest:
+        runs, size, width, first = self._runs, len(batch), batch.width, self._runs.count
+        part = max(len(self) // PARTS, SMALL)
+        closing = self.arena.end - self._open_from() >= part
+        while first > self._closed and (closing or runs.size(first - 1) < GROWTH * size):
             first -= 1
             size += runs.size(first)
             width = np.maximum(width, runs.arrays.width[first])
         self._replace(first, [(self.arena.end - size, self.arena.end, width)])
-        if runs.count > MOST_RUNS:
-            self._consolidate()
+        self._closed += closing
+        if self._closed > MOST_CLOSED:
+            self._consolidate(part)
 
     def build(self, batch: Tuples) -> None:
         """Takes a window that is known as a whole, as one run."""
         order = self._add_run(0, len(batch), batch.coord, batch.key, batch.at, batch.width)
-        self.arena.adopt(batch.take(order))
+        self.arena.fill(batch, order)
 
     def expect(self, batch: Tuples) -> None:
         """Shows what will probe, so that the cells of the first runs are cut to it."""
@@ -78,6 +81,7 @@ class BandStore(Store):
         gone = self._runs.expired(horizon)
         if not gone:
             return
+        self._closed = max(0, self._closed - gone)
         self.arena.drop(self._runs.drop(gone))
         kept = self._runs.arrays.directory[: self._runs.count]
         start = int(kept[0]) if len(kept) else self._used
@@ -85,17 +89,23 @@ class BandStore(Store):
         kept -= start
         self._used -= start
 
-    def _consolidate(self) -> None:
-        """Joins neighbouring runs up to a part of the window: those from before it grew to its present size."""
-        runs, longest = self._runs, max(len(self) // PARTS, SMALL)
+    def _open_from(self) -> int:
+        """The position at which the runs begin that may still be merged."""
+        return int(self._runs.arrays.end[self._closed - 1]) if self._closed else self.arena.begin
+
+    def _consolidate(self, part: int) -> None:
+        """Joins closed runs up to a part of the window: those from before it grew to its present size."""
+        arrays = self._runs.arrays
         joined: list[tuple[int, int, Array]] = []
-        for run in range(runs.count):
-            begin, end, width = int(runs.arrays.begin[run]), int(runs.arrays.end[run]), runs.arrays.width[run].copy()
-            if joined and end - joined[-1][0] <= longest:
+        for run in range(self._runs.count):
+            begin, end, width = int(arrays.begin[run]), int(arrays.end[run]), arrays.width[run].copy()
+            if joined and run < self._closed and end - joined[-1][0] <= part:
                 begin, _, before = joined.pop()
                 width = np.maximum(width, before)
             joined.append((begin, end, width))
+        still_open = self._runs.count - self._closed
         self._replace(0, joined)
+        self._closed = self._runs.count - still_open
 
     def _replace(self, first: int, stretches: list[tuple[int, int, Array]]) -> None:
         """Puts new runs over the given stretches in place of run `first` and all newer ones."""
@@ -148,7 +158,7 @@ class BandStore(Store):
         grid = Grid(arrays.origin[run], arrays.scale[run], arrays.cells[run], int(arrays.buckets[run])).coarser(4 * n)
         order, starts = np.empty(n, np.uint32), np.empty(grid.total + 1, np.uint32)
         order_by_cell(batch.hi, batch.key, 0, n, grid.origin, grid.scale, grid.cells, grid.buckets, starts, order)
-        return batch.take(order)
+        return batch.probing(order, self.arena.shape.keyed)
 
     def _learn(self, probes: Probes) -> None:
         """Follows the width of the probes' boxes: the cells of later runs are cut to it."""
