@@ -44,7 +44,7 @@ def join(
 @app.command()
 def tables(
     rows: Annotated[int, typer.Option(min=1, help="Rows of each table.")] = 1_000_000,
-    rounds: Annotated[int, typer.Option(min=1, help="Turns of each engine; the best counts.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of each engine; the best counts.")] = 5,
     as_json: AsJson = False,
 ) -> None:
     """The papers' band join of two whole tables, against DuckDB and Polars where they are installed."""

@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamjoin.core.analysis import OTHER
 from streamjoin.core.codegen import Program
 from streamjoin.core.intake import Intake
 from streamjoin.core.kernels.layout import Array
 from streamjoin.core.plan import Plan, make_plan
-from streamjoin.core.store import BandStore, Tuples
+from streamjoin.core.store import BandStore, Store, Tuples
 from streamjoin.embedded.frames import gather, is_foreign_frame, to_arrow
 from streamjoin.errors import SchemaError
 
-PROBES = 1 << 16
+PROBES = 1 << 16  # a chunk of the probing table: its arrays stay in the cache
+
+Sides = dict[str, Array]
 
 
 def join_tables(left: Any, right: Any, **options: Any) -> Any:
@@ -63,20 +66,12 @@ class TableJoin:
 
     def _pairs(self) -> Iterator[tuple[Array, Array]]:
         at, before = self._arrival()
-        batches, rows = {}, {}
-        for side in "rs":
-            table = self.tables[side]
-            batches[side], kept = self.intake.prepare(side, table, at[side], before[side], 0)
-            rows[side] = _row_of(kept)
-        larger = "r" if len(batches["r"]) >= len(batches["s"]) else "s"
-        sides = "rs" if self.plan.window.by_arrival else larger
-        for probing in sides:
-            stored = "s" if probing == "r" else "r"
-            for p, w in self._meet(batches[probing], stored, batches[stored]):
-                found = {probing: p, stored: w}
-                yield rows["r"](found["r"]), rows["s"](found["s"])
+        larger = "r" if self.tables["r"].num_rows >= self.tables["s"].num_rows else "s"
+        for probing in "rs" if self.plan.window.by_arrival else larger:
+            for p, w in self._meet(probing, at, before):
+                yield (p, w) if probing == "r" else (w, p)
 
-    def _arrival(self) -> tuple[dict[str, Array], dict[str, Array]]:
+    def _arrival(self) -> tuple[Sides, Sides]:
         """By side: each row's place, and how many rows of the other side arrived before it."""
         times = {side: self.intake.times(side, self.tables[side]) for side in "rs"}
         zero = {side: np.zeros(len(times[side]), np.int64) for side in "rs"}
@@ -87,29 +82,41 @@ class TableJoin:
             position = np.empty(len(times[side]), np.int64)
             position[np.argsort(times[side], kind="stable")] = np.arange(len(position))
             at[side] = position
-            other = np.sort(times["s" if side == "r" else "r"])
+            other = np.sort(times[OTHER[side]])
             # at equal times r arrives first
             before[side] = np.searchsorted(other, times[side], side="left" if side == "r" else "right").astype(np.int64)
         return at, before
 
-    def _meet(self, probes: Tuples, stored: str, window: Tuples) -> Iterator[tuple[Array, Array]]:
-        if not len(probes) or not len(window):
-            return
+    def _meet(self, probing: str, at: Sides, before: Sides) -> Iterator[tuple[Array, Array]]:
+        """Row numbers of pairs: tuples of one side, a chunk at a time, against the other side as one window."""
+        stored = OTHER[probing]
         store = self.intake.store(stored)
-        if isinstance(store, BandStore):
-            store.expect(probes)
-            store.build(window)
-        else:
-            in_order = np.argsort(window.at, kind="stable")
-            store.insert(window.take(in_order))
-        for start in range(0, len(probes), PROBES):
-            yield from store.probe(probes.slice(start, start + PROBES))
+        window, kept = self.intake.prepare(stored, self.tables[stored], at[stored], before[stored], 0)
+        row_of_stored = _row_of(kept, 0)
+        for start in range(0, self.tables[probing].num_rows, PROBES):
+            chunk = slice(start, start + PROBES)
+            rows = self.tables[probing].slice(start, PROBES)
+            probes, kept = self.intake.prepare(probing, rows, at[probing][chunk], before[probing][chunk], 0)
+            if start == 0:
+                _fill(store, window, probes)
+            row_of_probe = _row_of(kept, start)
+            for p, w in store.probe(probes):
+                yield row_of_probe(p), row_of_stored(w)
         self.comparisons += store.comparisons
 
 
-def _row_of(kept: Array | None) -> Callable[[Array], Array]:
-    """From tuple numbers back to row numbers."""
+def _fill(store: Store, window: Tuples, probes: Tuples) -> None:
+    """Puts a whole window into an empty store, given a sample of what will probe it."""
+    if isinstance(store, BandStore):
+        store.expect(probes)
+        store.build(window)
+    else:
+        store.insert(window.take(np.argsort(window.at, kind="stable")))
+
+
+def _row_of(kept: Array | None, first: int) -> Callable[[Array], Array]:
+    """From the tuple numbers of a chunk that begins with row `first` back to row numbers."""
     if kept is None:
-        return lambda numbers: numbers
-    rows = np.flatnonzero(kept)
+        return lambda numbers: numbers + first if first else numbers
+    rows = np.flatnonzero(kept) + first
     return lambda numbers: rows[numbers]

@@ -162,7 +162,7 @@ def _check(
             )
 
 
-def tables(rows: int = 1_000_000, rate: int = 500, seconds: int = 900, rounds: int = 3) -> dict[str, Any]:
+def tables(rows: int = 1_000_000, rate: int = 500, seconds: int = 900, rounds: int = 5) -> dict[str, Any]:
     """The band join of two whole tables against other engines on the same machine, in turns; the best round counts."""
     r, s = Source("r", rate).batch(rows), Source("s", rate).batch(rows)
     peers = {name: peer for name, peer in PEERS.items() if find_spec(name)}

@@ -13,24 +13,26 @@ import pyarrow as pa
 BUCKET = 20
 Peer = Callable[[pa.Table, pa.Table, int, int], pa.Table]
 
+_DUCKDB = """
+        WITH near AS (
+            SELECT *, CAST(floor(a / {bucket}) AS INT) + dx AS bx, CAST(floor(b / {bucket}) AS INT) + dy AS by_
+            FROM s, (SELECT unnest([-1, 0, 1]) AS dx), (SELECT unnest([-1, 0, 1]) AS dy))
+        SELECT r.ts AS ts_r, r.x, r.y, near.ts AS ts_s, near.a, near.b
+        FROM r JOIN near
+          ON CAST(floor(r.x / {bucket}) AS INT) = near.bx AND CAST(floor(r.y / {bucket}) AS INT) = near.by_
+        WHERE r.x BETWEEN near.a - 10 AND near.a + 10 AND r.y BETWEEN near.b - 10 AND near.b + 10
+          AND near.ts BETWEEN r.ts - INTERVAL {seconds} SECOND AND r.ts + INTERVAL {seconds} SECOND
+"""
+
 
 def duckdb_join(r: pa.Table, s: pa.Table, seconds: int, threads: int) -> pa.Table:
     """DuckDB: equality on two bucket columns, neighbours unnested."""
     import duckdb
 
-    connection = duckdb.connect(config={"threads": threads})
-    connection.register("r", r)
-    connection.register("s", s)
-    return connection.sql(f"""
-        WITH near AS (
-            SELECT *, CAST(floor(a / {BUCKET}) AS INT) + dx AS bx, CAST(floor(b / {BUCKET}) AS INT) + dy AS by_
-            FROM s, (SELECT unnest([-1, 0, 1]) AS dx), (SELECT unnest([-1, 0, 1]) AS dy))
-        SELECT r.ts AS ts_r, r.x, r.y, near.ts AS ts_s, near.a, near.b
-        FROM r JOIN near
-          ON CAST(floor(r.x / {BUCKET}) AS INT) = near.bx AND CAST(floor(r.y / {BUCKET}) AS INT) = near.by_
-        WHERE r.x BETWEEN near.a - 10 AND near.a + 10 AND r.y BETWEEN near.b - 10 AND near.b + 10
-          AND near.ts BETWEEN r.ts - INTERVAL {seconds} SECOND AND r.ts + INTERVAL {seconds} SECOND
-    """).to_arrow_table()
+    with duckdb.connect(config={"threads": threads}) as connection:
+        connection.register("r", r)
+        connection.register("s", s)
+        return connection.sql(_DUCKDB.format(bucket=BUCKET, seconds=seconds)).to_arrow_table()
 
 
 def polars_join(r: pa.Table, s: pa.Table, seconds: int, threads: int) -> pa.Table:

@@ -56,10 +56,6 @@ class Tuples:
             **{part: change(getattr(self, part)) for part in parts},
         )
 
-    def slice(self, start: int, stop: int) -> Tuples:
-        """The tuples start..stop-1."""
-        return self.each(lambda array: array[..., start:stop])
-
     def take(self, order: Array) -> Tuples:
         """The tuples at these places of the batch."""
         return self.each(lambda array: np.take(array, order, axis=-1))

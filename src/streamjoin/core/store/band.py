@@ -70,6 +70,8 @@ class BandStore(Store):
 
     def build(self, batch: Tuples) -> None:
         """Takes a window that is known as a whole, as one run."""
+        if not len(batch):
+            return
         order = self._add_run(0, len(batch), batch.coord, batch.key, batch.at, batch.width)
         self.arena.fill(batch, order)
 
