@@ -17,6 +17,7 @@ def join(
     access: str = "auto",
     ordered: bool = False,
     suffixes: Any = ("_r", "_s"),
+    stats: dict[str, Any] | None = None,
 ) -> Any:
     """Joins two tables under a predicate and within a window; the result is a table of the same kind.
 
@@ -26,6 +27,7 @@ def join(
     time          the time column, or one of each side
     ordered       results by time, which is the later one of the pair's two
     suffixes      for column names that both sides have; None makes them an error
+    stats         a dict to be filled with what was done: algorithm, access, comparisons
 
     >>> import pyarrow as pa, streamjoin as sj
     >>> trades = pa.table({"ts": [1, 2, 30], "price": [10.0, 20.0, 10.2]})
@@ -47,4 +49,5 @@ def join(
         access=access,
         ordered=ordered,
         suffixes=suffixes,
+        stats=stats,
     )

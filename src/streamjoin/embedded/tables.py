@@ -26,22 +26,25 @@ PROBES = 1 << 16  # a chunk of the probing table: its arrays stay in the cache
 Sides = dict[str, Array]
 
 
-def join_tables(left: Any, right: Any, **options: Any) -> Any:
+def join_tables(
+    left: Any, right: Any, *, ordered: bool = False, stats: dict[str, Any] | None = None, **options: Any
+) -> Any:
     """See `streamjoin.join`."""
     if is_foreign_frame(left) != is_foreign_frame(right) or (is_foreign_frame(left) and type(left) is not type(right)):
         raise SchemaError(
             f"left is a {type(left).__module__}.{type(left).__name__}, right a {type(right).__module__}."
             f"{type(right).__name__}; convert one of them so that both are of the same kind"
         )
-    ordered = options.pop("ordered", False)
     tables = {"r": to_arrow(left, "the left table (r)"), "s": to_arrow(right, "the right table (s)")}
     plan = make_plan(tables["r"].schema, tables["s"].schema, static=True, **options)
     if ordered and plan.unit is None:
         raise SchemaError('ordered=True needs time columns; give time="ts"')
-    rows_r, rows_s = TableJoin(plan, tables).pairs()
+    join = TableJoin(plan, tables)
+    rows_r, rows_s = join.pairs()
+    if stats is not None:
+        stats.update(algorithm=plan.algorithm, access=plan.access, comparisons=join.comparisons)
     if ordered:
-        intake = Intake(plan, plan.program())
-        times = np.maximum(intake.times("r", tables["r"])[rows_r], intake.times("s", tables["s"])[rows_s])
+        times = np.maximum(join.intake.times("r", tables["r"])[rows_r], join.intake.times("s", tables["s"])[rows_s])
         order = np.argsort(times, kind="stable")
         rows_r, rows_s = rows_r[order], rows_s[order]
     return gather(left, right, rows_r, rows_s, plan.output_names())
