@@ -17,10 +17,11 @@ import numpy as np
 
 from streamjoin.core.analysis import MAX_DIMS, OTHER, Analysis, Dimension, Linear
 from streamjoin.core.cache import load_module
-from streamjoin.core.emit import Emitter, Slot, Value
+from streamjoin.core.emit import Emitter
 from streamjoin.core.functions import Embedded, embed
 from streamjoin.core.tree import Node, columns, to_sql, walk
 from streamjoin.core.types import Type
+from streamjoin.core.values import Slot, Value
 
 CONTRACT = "from streamjoin.core.kernels.contract import"
 HEAD = """\
@@ -247,7 +248,7 @@ class Program:
         """64-bit patterns that are equal for equal values: one zero, one NaN."""
         assert node.type is not None
         if node.type.kind in ("string", "binary"):
-            return [f"np.uint64({half})" for half in emitter._halves(node)]
+            return [f"np.uint64({half})" for half in emitter.halves(node)]
         value = emitter.value(node)
         if node.type.kind == "float":
             wide = emitter.set(f"np.float64({value.code}) + 0.0")

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamjoin.core.codegen import Part
-from streamjoin.core.emit import digest
 from streamjoin.core.kernels.layout import Array
 from streamjoin.core.types import Type
+from streamjoin.core.values import digest
 from streamjoin.errors import DataError
 
 

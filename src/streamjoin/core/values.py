@@ -1,0 +1,97 @@
+"""What emitted code computes: a value and its flags, and the writer of statements that both halves of `emit` share."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from streamjoin.core.tree import Node, to_sql
+from streamjoin.core.types import Type
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Value:
+    """A computed node: names of variables (or short expressions) in the emitted code."""
+
+    code: str
+    null: str | None = None
+    bad: str | None = None
+    low: int = INT64_MIN  # of integers: what values are possible
+    high: int = INT64_MAX
+    constant: bool = False
+    up: str | None = None  # where bad: whether the true result lies above; known for a single operation only
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where a column is found: expressions for its value, its validity if it may be null, a digest's second half."""
+
+    code: str
+    valid: str | None = None
+    second: str | None = None
+
+
+def digest(value: str | bytes) -> tuple[int, int]:
+    """A string as a 128-bit name in two signed halves: it stands for the string in comparisons."""
+    data = value.encode() if isinstance(value, str) else value
+    high, low = struct.unpack("<qq", hashlib.blake2b(data, digest_size=16).digest())
+    return high, low
+
+
+class Writer:
+    """Collects statements. What a node means is told by those who derive from it."""
+
+    def __init__(self, indent: str) -> None:
+        self.lines: list[str] = []
+        self._indent = indent
+        self._count = 0
+
+    def value(self, node: Node) -> Value:
+        """The node's value, emitting what computes it."""
+        raise NotImplementedError
+
+    def set(self, code: str) -> str:
+        """A new variable holding the value of an expression."""
+        self._count += 1
+        name = f"v{self._count}"
+        self.lines.append(f"{self._indent}{name} = {code}")
+        return name
+
+
+def derived(a: Value, code: str, low: int = INT64_MIN, high: int = INT64_MAX) -> Value:
+    """Another value with the same flags. Which way it was out of range does not carry over."""
+    return Value(code, a.null, a.bad, low, high)
+
+
+def type_of(node: Node) -> Type:
+    """The type of a resolved node."""
+    assert node.type is not None, f"unresolved: {to_sql(node)}"
+    return node.type
+
+
+def range_of(t: Type) -> tuple[int, int]:
+    """The integers that a type's values are stored as."""
+    if t.kind == "int":
+        return -(2 ** (t.bits - 1)), 2 ** (t.bits - 1) - 1
+    if t.kind == "date":
+        return -(2**31), 2**31 - 1
+    if t.kind == "decimal" and t.precision <= 18:
+        return -(10**t.precision) + 1, 10**t.precision - 1
+    if t.kind == "bool":
+        return 0, 1
+    return INT64_MIN, INT64_MAX
+
+
+def either(flags: Iterable[str | None]) -> str | None:
+    """Any of the flags; None if there are none."""
+    present = [flag for flag in flags if flag is not None]
+    return " | ".join(f"({flag})" for flag in present) if present else None
+
+
+def flags(a: Value, b: Value) -> tuple[str | None, str | None]:
+    """Null and bad of what is computed from both."""
+    return either((a.null, b.null)), either((a.bad, b.bad))
