@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streamjoin.core.analysis import OTHER
 from streamjoin.core.kernels.layout import Array
 from streamjoin.core.store import Store, Tuples
 
@@ -24,7 +25,7 @@ class Kang:
 
     def arrive(self, side: str, batch: Tuples) -> Iterator[tuple[Array, Array]]:
         """Steps 1 and 2 for a batch of arrivals. Yields the numbers of matching (r, s) tuples."""
-        own, other = self.stores[side], self.stores["s" if side == "r" else "r"]
+        own, other = self.stores[side], self.stores[OTHER[side]]
         own.insert(batch)
         for arrived, stored in other.probe(batch):
             yield (arrived, stored) if side == "r" else (stored, arrived)

@@ -27,7 +27,6 @@ OTHER = {"r": "s", "s": "r"}
 SLACK_DOUBLE, SLACK_FLOAT = 2.0**-48, 2.0**-20
 
 _INVERSE = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
-_MIRROR = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 @dataclass(frozen=True)
@@ -179,11 +178,10 @@ def _harvest(node: Node, equalities: list[tuple[Node, Node]], constraints: list[
     if kind in ("string", "binary", "bool"):
         return False
     found = []
-    for op, a, b in _as_upper_bounds(node.op, left, right):
+    for a, b in _as_upper_bounds(node.op, left, right):
         constraint = _constraint(a, b, exactly and one_each)
         if constraint is not None:
             found.append(constraint)
-        assert op in ("le", "lt")
     constraints.extend(found)
     return bool(found)
 
@@ -200,17 +198,17 @@ def _is_column(node: Node) -> bool:
     return _below_casts(node).op == "column"
 
 
-def _as_upper_bounds(op: str, left: Node, right: Node) -> list[tuple[str, Node, Node]]:
+def _as_upper_bounds(op: str, left: Node, right: Node) -> list[tuple[Node, Node]]:
     """The comparison as one or more of the form a <= b, with abs() on the smaller side resolved."""
     if op == "eq":
         return [*_as_upper_bounds("le", left, right), *_as_upper_bounds("le", right, left)]
     if op in ("gt", "ge"):
-        op, left, right = _MIRROR[op], right, left
+        left, right = right, left
     inner = _below_casts(left)
     if inner.op == "abs" and len(sides(inner)) == 2:
         body = inner.args[0]
-        return [(op, body, right), (op, Node("neg", (body,), None, body.type), right)]
-    return [(op, left, right)]
+        return [(body, right), (Node("neg", (body,), None, body.type), right)]
+    return [(left, right)]
 
 
 def _constraint(a: Node, b: Node, exactly: bool) -> Constraint | None:

@@ -57,6 +57,17 @@ def row_numbers(rows: Array) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)])
 
 
+def take_rows(table: pa.Table, rows: Array) -> pa.Table:
+    """The rows with these numbers; in several chunks where one could not hold all of their text."""
+    try:
+        return table.take(row_numbers(rows))
+    except pa.ArrowInvalid:
+        if len(rows) < 2:
+            raise
+        half = len(rows) // 2
+        return pa.concat_tables([take_rows(table, rows[:half]), take_rows(table, rows[half:])])
+
+
 def _roles(array: pa.Array, part: Part, side: str) -> dict[str, Array]:
     valid = np.ones(len(array), np.bool_)
     if array.null_count:

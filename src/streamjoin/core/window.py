@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from streamjoin.core.analysis import OTHER
 from streamjoin.core.kernels.layout import FOREVER, SINCE_EVER, Array
 from streamjoin.errors import WindowError
 
@@ -122,7 +123,7 @@ def last(n: int | None = None, *, r: int | None = None, s: int | None = None) ->
         raise WindowError("last() takes one number for both sides, last(1000), or one for each, last(r=500, s=1000)")
     for count in counts:
         _check_rows("last", count)
-    return Last(*counts)  # type: ignore[arg-type]
+    return Last(int(counts[0]), int(counts[1]))  # type: ignore[arg-type]
 
 
 def tumbling(size: Length | None = None, *, rows: int | None = None) -> Tumbling:
@@ -139,7 +140,7 @@ def tumbling(size: Length | None = None, *, rows: int | None = None) -> Tumbling
 
 
 def _check_rows(what: str, rows: Any) -> None:
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+    if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 1:
         raise WindowError(f"{what} window of {rows!r} rows: give a whole number of at least 1")
 
 
@@ -178,7 +179,11 @@ class TimeWindow(Window):
 
     def reach(self, side: str, at: Array, opposite: int | Array) -> tuple[Array, Array]:
         lower, upper = self._bounds(side)
-        return _shift(at, lower), _shift(at, upper)
+        since, until = _shift(at, lower), _shift(at, upper)
+        if lower > 0 or upper < 0:  # an interval without zero may lie beyond all times that there are
+            beyond = at > FOREVER - lower if lower > 0 else at < SINCE_EVER - upper
+            since[beyond], until[beyond] = FOREVER, SINCE_EVER
+        return since, until
 
     def horizon(self, side: str, watermark: int, opposite: int) -> int:
         if watermark == SINCE_EVER:
@@ -199,10 +204,10 @@ class RowWindow(Window):
 
     def reach(self, side: str, at: Array, opposite: int | Array) -> tuple[Array, Array]:
         until = np.broadcast_to(np.asarray(opposite, np.int64), at.shape) - 1
-        return until + 1 - self.rows[_other(side)], until
+        return until + 1 - self.rows[OTHER[side]], until
 
     def horizon(self, side: str, watermark: int, opposite: int) -> int:
-        return opposite - self.rows[_other(side)]
+        return opposite - self.rows[OTHER[side]]
 
     def describe(self) -> str:
         return f"the last {self.rows['r']:,} rows of r, the last {self.rows['s']:,} rows of s"
@@ -281,7 +286,7 @@ def _nanoseconds(length: Any) -> int | None:
     """A duration in nanoseconds; None if it is none."""
     if isinstance(length, str):
         return parse_duration(length)
-    if isinstance(length, np.timedelta64):
+    if isinstance(length, np.timedelta64) and not np.isnat(length):
         return int(length.astype("m8[ns]").astype(np.int64))
     if isinstance(length, dt.timedelta):  # pandas' Timedelta is one, with nanoseconds besides
         return (length // dt.timedelta(microseconds=1)) * 1000 + int(getattr(length, "nanoseconds", 0))
@@ -318,10 +323,6 @@ def _bounded(value: int, shown: Any) -> int:
     if abs(value) > FOREVER:
         raise WindowError(f"{shown!r} is longer than 64 bits can count; use a shorter window")
     return value
-
-
-def _other(side: str) -> str:
-    return "s" if side == "r" else "r"
 
 
 def _shift(at: Array, distance: int) -> Array:

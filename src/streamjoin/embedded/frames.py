@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamjoin.core.columns import row_numbers
+from streamjoin.core.columns import take_rows
 from streamjoin.errors import SchemaError
 
 KINDS = "an Arrow table or record batch, a pandas or a Polars DataFrame"
@@ -42,7 +42,7 @@ def to_arrow(data: Any, what: str) -> pa.Table:
 def gather(left: Any, right: Any, rows_left: Any, rows_right: Any, names: dict[str, list[str]]) -> Any:
     """Rows of both tables side by side, as a table of the left one's kind; cells are not converted."""
     if isinstance(left, (pa.Table, pa.RecordBatch)):
-        parts = [to_arrow(data, "").take(row_numbers(rows)) for data, rows in ((left, rows_left), (right, rows_right))]
+        parts = [take_rows(to_arrow(data, ""), rows) for data, rows in ((left, rows_left), (right, rows_right))]
         columns = [column for part in parts for column in part.columns]
         fields = [
             field.with_name(name)

@@ -16,24 +16,27 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.algorithms.kang import Kang
-from streamjoin.core.columns import row_numbers, show_time
+from streamjoin.core.analysis import OTHER
+from streamjoin.core.columns import show_time, take_rows
 from streamjoin.core.intake import Intake
-from streamjoin.core.kernels.layout import SINCE_EVER, Array
+from streamjoin.core.kernels.layout import FOREVER, SINCE_EVER, Array
 from streamjoin.core.plan import SIDES, Plan, make_plan
 from streamjoin.core.window import Window, ticks
 from streamjoin.embedded.frames import KINDS, is_foreign_frame, to_arrow
 from streamjoin.embedded.order import OrderBuffer
-from streamjoin.embedded.rows import Rows, single_batch
+from streamjoin.embedded.rows import Rows, single_batch, widened
 from streamjoin.embedded.watermark import Watermark
 from streamjoin.errors import ClosedError, LateError, OptionError, SchemaError, WindowError, suggest
 
 LATE = ("drop", "error", "keep")
-OTHER = {"r": "s", "s": "r"}
 
 
 @dataclass(frozen=True)
 class Punctuation:
-    """A promise in the output: no later result has a time below this, in ticks of the time columns."""
+    """A promise in the output: no later result has a time below this.
+
+    Timestamps are counted in the joint unit of both time columns, microseconds or nanoseconds since 1970.
+    """
 
     time: int
 
@@ -85,6 +88,7 @@ class Join:
         for side, schema in (("r", r), ("s", s)):
             if not isinstance(schema, pa.Schema):
                 raise SchemaError(f"{side}= must be a pyarrow.Schema, not {type(schema).__name__}")
+        r, s = widened(r), widened(s)
         if late not in LATE:
             raise OptionError(f'late="{late}" is not one of {", ".join(LATE)}')
         self.plan: Plan = make_plan(
@@ -134,18 +138,18 @@ class Join:
         """Promises that no tuple below these times follows: on a quiet stream, lets windows expire and results go."""
         with self._lock:
             self._check_open()
-            for side, time in (("r", r), ("s", s)):
-                if time is not None:
-                    self._streams[side].watermark.promise(self._as_ticks(side, time))
+            promised = {side: self._as_ticks(side, time) for side, time in (("r", r), ("s", s)) if time is not None}
+            for side, time in promised.items():
+                self._streams[side].watermark.promise(time)
             self._expire()
             self._release()
 
     def poll(self) -> Iterator[pa.RecordBatch | Punctuation]:
         """What is ready now, each batch handed out once."""
-        while True:
+        for _ in range(len(self._output)):
             try:
                 yield self._output.popleft()
-            except IndexError:
+            except IndexError:  # another thread was faster
                 return
 
     def late(self) -> list[tuple[str, pa.RecordBatch]]:
@@ -166,8 +170,9 @@ class Join:
                 for stream in self._streams.values():
                     stream.watermark.finish()
                 self._release()
-            for stream in self._streams.values():
+            for side, stream in self._streams.items():
                 stream.rows = Rows(stream.schema)
+                self._algorithm.expire(side, FOREVER)
 
     def __enter__(self) -> Join:
         return self
@@ -233,9 +238,11 @@ class Join:
             stream = self._streams[side]
             table = self._as_table(side, data)
             times = self._intake.times(side, table) if self.plan.unit is not None else None
-            table, times = self._without_late(side, table, times)
-            if not table.num_rows:
-                return
+            late = self._late_rows(side, table, times)
+            everything = table
+            if late is not None and times is not None:
+                on_time = np.flatnonzero(~late)
+                table, times = take_rows(table, on_time), times[on_time]
             first_position = stream.pushed
             if self.plan.window.by_rows or times is None:
                 at = np.arange(first_position, first_position + table.num_rows, dtype=np.int64)
@@ -243,6 +250,8 @@ class Join:
                 at = times
             batch, kept = self._intake.prepare(side, table, at, self._streams[OTHER[side]].pushed, stream.rows.next)
             try:
+                if late is not None:
+                    self._set_aside(stream, take_rows(everything, np.flatnonzero(late)))
                 self._accept(side, table, times, at, batch, kept)
             except BaseException as error:
                 self._failure = error
@@ -257,7 +266,7 @@ class Join:
         if times is not None:
             stream.watermark.advance(times)
         if kept is not None:
-            table = table.take(row_numbers(np.flatnonzero(kept)))
+            table = take_rows(table, np.flatnonzero(kept))
         if table.num_rows:
             stream.rows.append(table, int(batch.at.max()))
         for r, s in self._algorithm.arrive(side, batch):
@@ -270,7 +279,7 @@ class Join:
         parts = [self._streams["r"].rows.take(r), self._streams["s"].rows.take(s)]
         table = pa.table([column for part in parts for column in part.columns], schema=self._schema)
         if self._order is None:
-            self._output.append(single_batch(table))
+            self._output.extend(table.to_batches())
             return
         times = (self._intake.times(side, rows) for side, rows in zip(SIDES, parts, strict=True))
         self._order.add(table, np.maximum(*times))
@@ -287,7 +296,7 @@ class Join:
 
     def _release(self) -> None:
         """Moves the punctuation on, and with it what is in order."""
-        if self.plan.unit is None:
+        if not self._timely:
             return
         mark = min(stream.watermark.value for stream in self._streams.values())
         if mark <= self._punctuation:
@@ -296,43 +305,57 @@ class Join:
         if self._order is not None:
             table = self._order.release(mark)
             if table is not None:
-                self._output.append(single_batch(table))
+                self._output.extend(table.to_batches())
         if self._punctuate:
             self._output.append(Punctuation(mark))
 
-    def _without_late(self, side: str, table: pa.Table, times: Array | None) -> tuple[pa.Table, Array | None]:
-        """Takes out what came too late for its window, according to the policy. Row windows know no lateness."""
-        stream = self._streams[side]
-        if times is None or (self.plan.window.by_rows and self._order is None and not self._punctuate):
-            return table, times
-        late = stream.watermark.late(times)
-        if late is None:
-            return table, times
-        row = int(np.argmax(late))
-        if self._late_policy == "error":
-            name = self.plan.times[side]
-            raise LateError(
-                f"{side}.{name} = {table.column(name)[row].as_py()} in row {row} came later than max_delay allows "
-                f"(the stream has reached {self._show_time(side, stream, times, row)}); "
-                'raise max_delay, or choose late="drop" or "keep"'
-            )
-        stream.late += int(late.sum())
-        if self._late_policy == "keep":
-            stream.kept_back.append(single_batch(table.take(row_numbers(np.flatnonzero(late)))))
-        return table.take(row_numbers(np.flatnonzero(~late))), times[~late]
+    @property
+    def _timely(self) -> bool:
+        """Is lateness a matter here? A window of rows alone knows none."""
+        return self.plan.unit is not None and (
+            not self.plan.window.by_rows or self._order is not None or self._punctuate
+        )
 
-    def _show_time(self, side: str, stream: Stream, times: Array, row: int) -> str:
-        reached = max(int(times[:row].max()) if row else SINCE_EVER, stream.watermark.newest)
-        return show_time(reached, str(self.plan.unit))
+    def _late_rows(self, side: str, table: pa.Table, times: Array | None) -> Array | None:
+        """Which rows came too late for their window; None if none did. Changes nothing."""
+        if times is None or not self._timely:
+            return None
+        watermark = self._streams[side].watermark
+        late = watermark.late(times)
+        if late is None or self._late_policy != "error":
+            return late
+        row, name = int(np.argmax(late)), self.plan.times[side]
+        reached = max(int(times[:row].max()) if row else SINCE_EVER, watermark.newest)
+        unit = str(self.plan.unit)
+        reason = (
+            f"the stream was promised to have passed {show_time(watermark.promised, unit)}; promise less in advance()"
+            if int(times[row]) < watermark.promised
+            else f"the stream has reached {show_time(reached, unit)}; raise max_delay"
+        )
+        raise LateError(
+            f"{side}.{name} = {table.column(name)[row].as_py()} in row {row} came too late: {reason}, "
+            'or choose late="drop" or "keep"'
+        )
+
+    def _set_aside(self, stream: Stream, late: pa.Table) -> None:
+        stream.late += late.num_rows
+        if self._late_policy == "keep":
+            stream.kept_back.append(single_batch(late))
 
     def _as_ticks(self, side: str, time: Any) -> int:
         field = self._streams[side].schema.field(self.plan.times[side]) if self.plan.unit else None
         if field is None:
             raise WindowError('advance() needs time columns; give time="ts"')
+        whole = self.plan.unit != "int" or (isinstance(time, (int, np.integer)) and not isinstance(time, bool))
         try:
-            column = pa.array([time], field.type)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise WindowError(f"advance({side}={time!r}): the time column has type {field.type}") from error
+            column = pa.array([time], field.type) if whole else None
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            column = None
+        if column is None:
+            kind = "an integer" if self.plan.unit == "int" else "a datetime"
+            raise WindowError(
+                f"advance({side}={time!r}): {side}.{field.name} has type {field.type}; give {kind} that fits it"
+            )
         return int(self._intake.times(side, pa.table({field.name: column}))[0])
 
     def _as_table(self, side: str, data: Any) -> pa.Table:
@@ -341,7 +364,8 @@ class Join:
             data = self._from_dict(side, data, schema)
         elif not isinstance(data, (pa.Table, pa.RecordBatch)) and not is_foreign_frame(data):
             raise SchemaError(f"push_{side} takes {KINDS}, or a dict of arrays, not a {type(data).__name__}")
-        table = to_arrow(data, f"the batch for {side}")
+        mutable = is_foreign_frame(data) and not hasattr(data, "to_arrow")
+        table = to_arrow(data.copy() if mutable else data, f"the batch for {side}")
         if table.schema.equals(schema):
             return table
         self._check_columns(side, table.column_names, schema)
@@ -362,8 +386,10 @@ class Join:
         columns = []
         for field in schema:
             try:
-                columns.append(pa.array(data[field.name], field.type))
-            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+                values = data[field.name]
+                # An array belongs to its owner, who may change it; the rows are needed as they are now.
+                columns.append(pa.array(values.copy() if isinstance(values, np.ndarray) else values, field.type))
+            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
                 raise SchemaError(
                     f"{side}.{field.name} does not fit type {field.type}: {str(error).splitlines()[0]}"
                 ) from error

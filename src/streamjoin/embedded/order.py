@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.core.columns import row_numbers
+from streamjoin.core.columns import take_rows
 from streamjoin.core.kernels.layout import Array
 
 
@@ -32,5 +32,5 @@ class OrderBuffer:
         ready = int(np.searchsorted(times[order], punctuation, side="right"))
         self._tables, self._times = [], []
         if ready < len(times):
-            self.add(table.take(row_numbers(order[ready:])), times[order[ready:]])
-        return table.take(row_numbers(order[:ready]))
+            self.add(take_rows(table, order[ready:]), times[order[ready:]])
+        return take_rows(table, order[:ready])

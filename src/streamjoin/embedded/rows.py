@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.core.columns import row_numbers
+from streamjoin.core.columns import take_rows
 from streamjoin.core.kernels.layout import Array
 
 GROWTH = 2
@@ -25,9 +25,6 @@ class Rows:
     @property
     def nbytes(self) -> int:
         return sum(chunk.nbytes for chunk in self._chunks)
-
-    def __len__(self) -> int:
-        return sum(len(chunk) for chunk in self._chunks)
 
     def append(self, table: pa.Table, last_at: int) -> None:
         """Adds rows whose largest place is `last_at`, merging small chunks so that they stay few."""
@@ -57,15 +54,18 @@ class Rows:
         used = np.unique(home)
         if len(used) == 1:
             chunk = int(used[0])
-            return pa.Table.from_batches([self._chunks[chunk].take(row_numbers(numbers - self._first[chunk]))])
+            return self._take(chunk, numbers)
         pieces, order = [], np.empty(len(numbers), np.int64)
         done = 0
         for chunk in used:
             where = np.flatnonzero(home == chunk)
-            pieces.append(self._chunks[chunk].take(row_numbers(numbers[where] - self._first[chunk])))
+            pieces.append(self._take(int(chunk), numbers[where]))
             order[where] = np.arange(done, done + len(where))
             done += len(where)
-        return pa.Table.from_batches(pieces).combine_chunks().take(row_numbers(order))
+        return take_rows(pa.concat_tables(pieces), order)
+
+    def _take(self, chunk: int, numbers: Array) -> pa.Table:
+        return take_rows(pa.Table.from_batches([self._chunks[chunk]]), numbers - self._first[chunk])
 
     def expire(self, horizon: int) -> None:
         """Forgets chunks that lie wholly below the horizon."""
@@ -74,6 +74,18 @@ class Rows:
             gone += 1
         if gone:
             del self._chunks[:gone], self._first[:gone], self._last_at[:gone]
+
+
+def widened(schema: pa.Schema) -> pa.Schema:
+    """The schema with room for the dictionaries of a whole window: a batch's own may need fewer bits."""
+
+    def field(old: pa.Field) -> pa.Field:
+        t = old.type
+        if not pa.types.is_dictionary(t) or t.index_type.bit_width >= 32:
+            return old
+        return old.with_type(pa.dictionary(pa.int32(), t.value_type, t.ordered))
+
+    return pa.schema([field(old) for old in schema], schema.metadata)
 
 
 def single_batch(table: pa.Table) -> pa.RecordBatch:

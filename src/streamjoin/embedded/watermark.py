@@ -13,13 +13,13 @@ class Watermark:
     def __init__(self, max_delay: int) -> None:
         self._max_delay = max_delay
         self.newest = SINCE_EVER
-        self._promised = SINCE_EVER
+        self.promised = SINCE_EVER
 
     @property
     def value(self) -> int:
         if self.newest == SINCE_EVER:
-            return self._promised
-        return max(self._promised, self.newest - self._max_delay, SINCE_EVER)
+            return self.promised
+        return max(self.promised, self.newest - self._max_delay, SINCE_EVER)
 
     def late(self, times: Array) -> Array | None:
         """Which of the next tuples, in the order in which they come, are late; None if none is. Moves no mark."""
@@ -27,7 +27,7 @@ class Watermark:
         before[:1] = self.newest
         np.maximum.accumulate(np.concatenate([before[:1], times[:-1]]), out=before)
         limit = np.maximum(before, SINCE_EVER + self._max_delay) - self._max_delay
-        late = times < np.maximum(limit, self._promised)
+        late = times < np.maximum(limit, self.promised)
         return late if late.any() else None
 
     def advance(self, times: Array) -> None:
@@ -37,8 +37,8 @@ class Watermark:
 
     def promise(self, time: int) -> None:
         """Takes the user's word that nothing below `time` follows."""
-        self._promised = max(self._promised, time)
+        self.promised = max(self.promised, time)
 
     def finish(self) -> None:
         """The stream has ended."""
-        self._promised = FOREVER
+        self.promised = FOREVER

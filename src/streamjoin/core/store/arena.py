@@ -137,6 +137,8 @@ class Arena:
         self.begin += count
         if self.begin == self.end:
             self.begin = self.end = 0
+            if self.capacity > SMALLEST:
+                self.capacity, self.stored = SMALLEST, self._empty(SMALLEST)
 
     def _make_room(self, count: int) -> int:
         if self.end + count <= self.capacity:

@@ -47,11 +47,6 @@ class BandStore(Store):
     def nbytes(self) -> int:
         return super().nbytes + self._directory.nbytes
 
-    @property
-    def runs(self) -> int:
-        """The number of runs."""
-        return self._runs.count
-
     def insert(self, batch: Tuples) -> None:
         if not len(batch):
             return
@@ -90,6 +85,8 @@ class BandStore(Store):
         self._directory[: self._used - start] = self._directory[start : self._used].copy()
         kept -= start
         self._used -= start
+        if not self._used:
+            self._directory = np.zeros(SMALL, np.uint32)
 
     def _open_from(self) -> int:
         """The position at which the runs begin that may still be merged."""

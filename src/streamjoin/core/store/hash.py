@@ -52,11 +52,14 @@ class HashStore(Store):
         """Drops from the front up to the first tuple that is still within reach."""
         arena = self.arena
         arena.drop(count_below(arena.stored.at, arena.begin, arena.end, horizon))
+        if not len(arena) and len(self._heads) > FEWEST_HEADS:
+            self._links = np.empty(arena.capacity, np.uint32)
+            self._rebuild()
 
     def _rebuild(self) -> None:
         arena = self.arena
         oldest = self._tail - len(arena)
-        size = max(FEWEST_HEADS, 1 << (len(arena) - 1).bit_length() >> 1)
+        size = max(FEWEST_HEADS, 1 << len(arena).bit_length() >> 1)
         self._heads = np.full(size, np.uint32((oldest - 1) & 0xFFFFFFFF), np.uint32)
         self._built = self._tail
         link(arena.stored.key, arena.begin, arena.end, oldest, self._heads, self._links)
