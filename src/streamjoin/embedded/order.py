@@ -10,27 +10,30 @@ from streamjoin.core.kernels.layout import Array
 
 
 class OrderBuffer:
-    """Holds results until a punctuation reaches their time."""
+    """Holds results until a punctuation reaches their time: tables, each in order, that lose their beginnings."""
 
     def __init__(self) -> None:
-        self._tables: list[pa.Table] = []
-        self._times: list[Array] = []
+        self._held: list[tuple[pa.Table, Array]] = []
 
     def __len__(self) -> int:
-        return sum(len(times) for times in self._times)
+        return sum(len(times) for _, times in self._held)
 
     def add(self, table: pa.Table, times: Array) -> None:
-        self._tables.append(table)
-        self._times.append(times)
+        order = np.argsort(times, kind="stable")
+        self._held.append((take_rows(table, order), times[order]))
 
     def release(self, punctuation: int) -> pa.Table | None:
         """The results up to the punctuation, in order; None if there are none."""
-        if not self._tables or min(int(times.min()) for times in self._times) > punctuation:
+        ready: list[tuple[pa.Table, Array]] = []
+        rest: list[tuple[pa.Table, Array]] = []
+        for table, times in self._held:
+            count = int(np.searchsorted(times, punctuation, side="right"))
+            if count:
+                ready.append((table.slice(0, count), times[:count]))
+            if count < len(times):
+                rest.append((table.slice(count), times[count:]))
+        self._held = rest
+        if not ready:
             return None
-        table, times = pa.concat_tables(self._tables), np.concatenate(self._times)
-        order = np.argsort(times, kind="stable")
-        ready = int(np.searchsorted(times[order], punctuation, side="right"))
-        self._tables, self._times = [], []
-        if ready < len(times):
-            self.add(take_rows(table, order[ready:]), times[order[ready:]])
-        return take_rows(table, order[:ready])
+        order = np.argsort(np.concatenate([times for _, times in ready]), kind="stable")
+        return take_rows(pa.concat_tables([table for table, _ in ready]), order)
