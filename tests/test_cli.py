@@ -60,7 +60,14 @@ def run(*more: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
 
 def start(*command: str, cwd: Path) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, *command], stdout=pipe, stderr=pipe, cwd=cwd, env=ENVIRONMENT)
+
+    def take_signals() -> None:
+        """A suite that a shell runs in the background hands on its deafness to Ctrl-C."""
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    return subprocess.Popen(
+        [sys.executable, *command], stdout=pipe, stderr=pipe, cwd=cwd, env=ENVIRONMENT, preexec_fn=take_signals
+    )
 
 
 def pairs(table: pa.Table) -> list[tuple[str, float]]:
