@@ -92,7 +92,7 @@ def test_unknown_column_suggests_the_right_one() -> None:
 
 
 def test_unknown_column_that_the_other_side_has() -> None:
-    message(SchemaError, 'r has no column "bid"', on="r.bid > s.bid")
+    message(SchemaError, 'r has no column "bid"', "write s.bid", on="r.bid > s.bid")
 
 
 def test_ambiguous_unqualified_column() -> None:

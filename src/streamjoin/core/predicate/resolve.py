@@ -136,7 +136,9 @@ class _Resolver:
         if not found:
             where = f"{side} has no" if side else "neither r nor s has a"
             known = [n for c in candidates for n in self.schemas[c].names]
-            raise SchemaError(f'{where} column "{name}" (in the predicate); {suggest(name, known)}')
+            other = {"r": "s", "s": "r"}.get(side, "")
+            here = f"but {other} has: write {other}.{name}; or " if other and name in self.schemas[other].names else ""
+            raise SchemaError(f'{where} column "{name}" (in the predicate); {here}{suggest(name, known)}')
         if len(found) > 1:
             options = " or ".join(f'{c}["{n}"]' for c, n in found)
             remedy = "say which side is meant, as in r.x" if not side else "spell it exactly"
