@@ -21,6 +21,7 @@ from streamjoin.core.columns import show_time, take_rows
 from streamjoin.core.intake import Intake
 from streamjoin.core.kernels.layout import FOREVER, SINCE_EVER, Array
 from streamjoin.core.plan import SIDES, Plan, make_plan
+from streamjoin.core.store import Tuples
 from streamjoin.core.window import Window, ticks
 from streamjoin.embedded.frames import KINDS, is_foreign_frame, to_arrow
 from streamjoin.embedded.order import OrderBuffer
@@ -252,14 +253,12 @@ class Join:
             try:
                 if late is not None:
                     self._set_aside(stream, take_rows(everything, np.flatnonzero(late)))
-                self._accept(side, table, times, at, batch, kept)
+                self._accept(side, table, times, batch, kept)
             except BaseException as error:
                 self._failure = error
                 raise
 
-    def _accept(
-        self, side: str, table: pa.Table, times: Array | None, at: Array, batch: Any, kept: Array | None
-    ) -> None:
+    def _accept(self, side: str, table: pa.Table, times: Array | None, batch: Tuples, kept: Array | None) -> None:
         """From here on the tuples are part of the join."""
         stream = self._streams[side]
         stream.pushed += table.num_rows
