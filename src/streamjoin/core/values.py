@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -42,7 +43,7 @@ def digest(value: str | bytes) -> tuple[int, int]:
     return high, low
 
 
-class Writer:
+class Writer(ABC):
     """Collects statements. What a node means is told by those who derive from it."""
 
     def __init__(self, indent: str) -> None:
@@ -50,9 +51,9 @@ class Writer:
         self._indent = indent
         self._count = 0
 
+    @abstractmethod
     def value(self, node: Node) -> Value:
         """The node's value, emitting what computes it."""
-        raise NotImplementedError
 
     def set(self, code: str) -> str:
         """A new variable holding the value of an expression."""
