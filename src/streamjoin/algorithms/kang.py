@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamjoin.core.analysis import OTHER
 from streamjoin.core.kernels.layout import Array
 from streamjoin.core.store import Store, Tuples
+from streamjoin.core.tree import OTHER
 
 
 class Kang:

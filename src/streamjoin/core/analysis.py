@@ -21,7 +21,6 @@ from streamjoin.core.tree import Node, columns, physical, sides, to_sql, walk
 from streamjoin.core.types import BOOL
 
 MAX_DIMS = 3
-OTHER = {"r": "s", "s": "r"}
 
 # One rounding is at most half a unit in the last place. Sums of a few terms stay far below these parts of their size.
 SLACK_DOUBLE, SLACK_FLOAT = 2.0**-48, 2.0**-20

@@ -15,18 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from streamjoin.core.analysis import MAX_DIMS, OTHER, Analysis, Dimension, Linear
+from streamjoin.core.analysis import MAX_DIMS, Analysis, Dimension, Linear
 from streamjoin.core.cache import load_module
 from streamjoin.core.emit import Emitter
 from streamjoin.core.functions import Embedded, embed
-from streamjoin.core.tree import Node, columns, to_sql, walk
+from streamjoin.core.tree import OTHER, Node, columns, to_sql, walk
 from streamjoin.core.types import Type
 from streamjoin.core.values import Slot, Value
 
 CONTRACT = "from streamjoin.core.kernels.contract import"
 HEAD = """\
-import math
-
 import numpy as np
 from numba import njit
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.core.analysis import OTHER
 from streamjoin.core.codegen import Part, Program
 from streamjoin.core.columns import as_numpy, flat, physical_columns, show
 from streamjoin.core.functions import reason
@@ -16,6 +15,7 @@ from streamjoin.core.kernels.layout import TROUBLE_FIELDS, Array
 from streamjoin.core.kernels.scalar import FARTHEST
 from streamjoin.core.plan import Plan
 from streamjoin.core.store import STORES, Shape, Store, Tuples
+from streamjoin.core.tree import OTHER
 from streamjoin.errors import DataError, PredicateError
 
 EXACT = 2.0**22  # float32 tells neighbouring integers apart up to here; beyond, coordinates start at a nearer origin

@@ -40,9 +40,9 @@ class Numbers(Writer):
         t = type_of(node)
         if t.kind == "float":
             return Value(self.set(f"{a.code} {sign} {b.code}"), null, bad)
-        if t.kind == "date":  # date +- days
-            return self._integer(f"{a.code} {sign} {b.code}", a, b, bounds, node)
         low, high = bounds(a, b)
+        if t.kind == "date":  # date +- days
+            return self._narrow(Value(self.set(f"{a.code} {sign} {b.code}"), null, bad, low, high), *range_of(t))
         if low >= INT64_MIN and high <= INT64_MAX:
             return Value(self.set(f"{a.code} {sign} {b.code}"), null, bad, low, high)
         pair = self.set(f"{checked}({a.code}, {b.code})")
@@ -50,13 +50,6 @@ class Numbers(Writer):
         if bad is None:
             up = self.set(f"({a.code} < 0) == ({b.code} < 0)" if sign == "*" else f"{a.code} >= 0")
         return Value(self.set(f"{pair}[0]"), null, self.set(either((bad, f"{pair}[1]")) or "False"), up=up)
-
-    def _integer(
-        self, code: str, a: Value, b: Value, bounds: Callable[[Value, Value], tuple[int, int]], node: Node
-    ) -> Value:
-        low, high = bounds(a, b)
-        null, bad = flags(a, b)
-        return self._narrow(Value(self.set(code), null, bad, low, high), *range_of(type_of(node)))
 
     def _narrow(self, value: Value, low: int, high: int) -> Value:
         """The value, bad if it lies outside of low..high."""
@@ -128,18 +121,17 @@ class Numbers(Writer):
         return Value(self.set(code), a.null, bad, max(low, INT64_MIN), min(high, INT64_MAX), up=up)
 
     def _floor(self, node: Node) -> Value:
-        return self._whole(node, "math.floor", "")
+        return self._whole(node, "np.floor", "")
 
     def _ceil(self, node: Node) -> Value:
-        return self._whole(node, "math.ceil", "-")
+        return self._whole(node, "np.ceil", "-")
 
     def _whole(self, node: Node, function: str, sign: str) -> Value:
         """Floor or ceiling; of a scaled integer, floor division, from the other side for the ceiling."""
         a, source = self.value(node.args[0]), type_of(node.args[0])
         if source.kind == "decimal":
             return derived(a, code=self.set(f"{sign}(({sign}{a.code}) // np.int64({10**source.scale}))"))
-        name = "np.floor" if function == "math.floor" else "np.ceil"
-        return derived(a, code=self.set(f"to_int64({name}({a.code}))"), low=INT64_MIN, high=INT64_MAX)
+        return derived(a, code=self.set(f"to_int64({function}({a.code}))"), low=INT64_MIN, high=INT64_MAX)
 
     def _sqrt(self, node: Node) -> Value:
         a = self.value(node.args[0])

@@ -12,6 +12,9 @@ from typing import Any
 
 from streamjoin.core.types import Type, sql_name
 
+OTHER = {"r": "s", "s": "r"}
+"""The other side."""
+
 LEAVES = frozenset({"column", "literal"})
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "intdiv", "mod", "neg", "abs"})
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"})

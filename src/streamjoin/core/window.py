@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from streamjoin.core.analysis import OTHER
 from streamjoin.core.kernels.layout import FOREVER, SINCE_EVER, Array
+from streamjoin.core.tree import OTHER
 from streamjoin.errors import WindowError
 
 CLOSED = ("both", "left", "right", "neither")

@@ -16,18 +16,18 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.algorithms.kang import Kang
-from streamjoin.core.analysis import OTHER
 from streamjoin.core.columns import show_time, take_rows
 from streamjoin.core.intake import Intake
 from streamjoin.core.kernels.layout import FOREVER, SINCE_EVER, Array
 from streamjoin.core.plan import SIDES, Plan, make_plan
 from streamjoin.core.store import Tuples
+from streamjoin.core.tree import OTHER
 from streamjoin.core.window import Window, ticks
-from streamjoin.embedded.frames import KINDS, is_foreign_frame, to_arrow
+from streamjoin.embedded.batches import as_table
 from streamjoin.embedded.order import OrderBuffer
 from streamjoin.embedded.rows import Rows, single_batch, widened
 from streamjoin.embedded.watermark import Watermark
-from streamjoin.errors import ClosedError, LateError, OptionError, SchemaError, WindowError, suggest
+from streamjoin.errors import ClosedError, LateError, OptionError, SchemaError, WindowError
 
 LATE = ("drop", "error", "keep")
 
@@ -237,7 +237,7 @@ class Join:
         with self._lock:
             self._check_open()
             stream = self._streams[side]
-            table = self._as_table(side, data)
+            table = as_table(side, data, stream.schema)
             times = self._intake.times(side, table) if self.plan.unit is not None else None
             late = self._late_rows(side, table, times)
             everything = table
@@ -356,53 +356,3 @@ class Join:
                 f"advance({side}={time!r}): {side}.{field.name} has type {field.type}; give {kind} that fits it"
             )
         return int(self._intake.times(side, pa.table({field.name: column}))[0])
-
-    def _as_table(self, side: str, data: Any) -> pa.Table:
-        schema = self._streams[side].schema
-        if isinstance(data, dict):
-            data = self._from_dict(side, data, schema)
-        elif not isinstance(data, (pa.Table, pa.RecordBatch)) and not is_foreign_frame(data):
-            raise SchemaError(f"push_{side} takes {KINDS}, or a dict of arrays, not a {type(data).__name__}")
-        mutable = is_foreign_frame(data) and not hasattr(data, "to_arrow")
-        table = to_arrow(data.copy() if mutable else data, f"the batch for {side}")
-        if table.schema.equals(schema):
-            return table
-        self._check_columns(side, table.column_names, schema)
-        table = table.select(schema.names)
-        try:
-            return table.cast(schema)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-            wrong = [
-                f"{side}.{mine.name} is {theirs.type} instead of {mine.type}"
-                for mine, theirs in zip(schema, table.schema, strict=True)
-                if mine.type != theirs.type
-            ]
-            reason = str(error).splitlines()[0]
-            raise SchemaError(f"the batch does not fit the schema: {'; '.join(wrong) or reason} ({reason})") from error
-
-    def _from_dict(self, side: str, data: dict[str, Any], schema: pa.Schema) -> pa.Table:
-        self._check_columns(side, list(data), schema)
-        columns = []
-        for field in schema:
-            try:
-                values = data[field.name]
-                # An array belongs to its owner, who may change it; the rows are needed as they are now.
-                columns.append(pa.array(values.copy() if isinstance(values, np.ndarray) else values, field.type))
-            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
-                raise SchemaError(
-                    f"{side}.{field.name} does not fit type {field.type}: {str(error).splitlines()[0]}"
-                ) from error
-        lengths = {name: len(column) for name, column in zip(schema.names, columns, strict=True)}
-        if len(set(lengths.values())) > 1:
-            raise SchemaError(f"the columns of the batch for {side} differ in length: {lengths}")
-        return pa.table(columns, schema=schema)
-
-    def _check_columns(self, side: str, names: list[str], schema: pa.Schema) -> None:
-        for name in schema.names:
-            if name not in names:
-                raise SchemaError(f'the batch for {side} lacks column "{name}"; {suggest(name, names)}')
-        for name in names:
-            if name not in schema.names:
-                raise SchemaError(
-                    f'the batch for {side} has a column "{name}" that its schema lacks; {suggest(name, schema.names)}'
-                )

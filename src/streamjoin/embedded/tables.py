@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.core.analysis import OTHER
 from streamjoin.core.codegen import Program
 from streamjoin.core.intake import Intake
 from streamjoin.core.kernels.layout import Array
 from streamjoin.core.plan import Plan, make_plan
 from streamjoin.core.store import BandStore, Store, Tuples
+from streamjoin.core.tree import OTHER
 from streamjoin.embedded.frames import gather, is_foreign_frame, to_arrow
 from streamjoin.errors import SchemaError
 

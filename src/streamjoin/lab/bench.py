@@ -16,6 +16,7 @@ from streamjoin.core.columns import as_numpy, flat
 from streamjoin.core.intake import Intake
 from streamjoin.core.plan import Plan, make_plan
 from streamjoin.core.store import BandStore, Tuples
+from streamjoin.core.tree import OTHER
 from streamjoin.core.window import parse_duration
 from streamjoin.embedded.tables import join_tables
 from streamjoin.errors import OptionError, StreamjoinError
@@ -92,8 +93,7 @@ def join(
                 results += len(r)
                 if rounds == 0:
                     kept.append((r, s))
-            other = "s" if side == "r" else "r"
-            algorithm.expire(other, plan.window.horizon(side, int(batch.at[0]), 0))
+            algorithm.expire(OTHER[side], plan.window.horizon(side, int(batch.at[0]), 0))
             spent += time.perf_counter() - start
         rounds += 1
     numbers = range(filled, filled + size, max(1, size // CHECKED))
@@ -134,7 +134,7 @@ def _prefill(algorithm: Kang, intake: Intake, sources: dict[str, Source], tuples
     samples = {side: _prepared(intake, side, Source(side, 1000).batch(1000), 0) for side in "rs"}
     for side, store in algorithm.stores.items():
         if isinstance(store, BandStore):
-            store.expect(samples["s" if side == "r" else "r"])
+            store.expect(samples[OTHER[side]])
         while sources[side].count < tuples:
             first = sources[side].count
             store.insert(_prepared(intake, side, sources[side].batch(min(size, tuples - first)), first))

@@ -16,7 +16,7 @@ from streamjoin.core.predicate.coerce import FLOATING, cast_to, common, show
 from streamjoin.core.predicate.compare import compare, is_in
 from streamjoin.core.predicate.fold import int_range
 from streamjoin.core.predicate.function import columns_read
-from streamjoin.core.tree import COMPARISONS, Node, literal, physical, to_sql, walk
+from streamjoin.core.tree import COMPARISONS, OTHER, Node, literal, physical, to_sql, walk
 from streamjoin.core.types import (
     BINARY,
     BOOL,
@@ -136,7 +136,7 @@ class _Resolver:
         if not found:
             where = f"{side} has no" if side else "neither r nor s has a"
             known = [n for c in candidates for n in self.schemas[c].names]
-            other = {"r": "s", "s": "r"}.get(side, "")
+            other = OTHER.get(side, "")
             here = f"but {other} has: write {other}.{name}; or " if other and name in self.schemas[other].names else ""
             raise SchemaError(f'{where} column "{name}" (in the predicate); {here}{suggest(name, known)}')
         if len(found) > 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,22 +46,15 @@ class Tuples:
     def __len__(self) -> int:
         return len(self.at)
 
-    def each(self, change: Callable[[Array], Array]) -> Tuples:
-        """The batch with every array changed along its tuples."""
-        parts = ("lo", "hi", "coord", "key", "at", "since", "until", "number")
-        return replace(
-            self,
-            columns=tuple(change(column) for column in self.columns),
-            **{part: change(getattr(self, part)) for part in parts},
-        )
-
     def take(self, order: Array) -> Tuples:
         """The tuples at these places of the batch."""
-        return self.each(lambda array: np.take(array, order, axis=-1))
+        return self._take(order, ("lo", "hi", "coord", "key", "at", "since", "until", "number"))
 
     def probing(self, order: Array, keyed: bool) -> Tuples:
         """The tuples at these places of the batch, as far as probing needs them."""
-        parts = ("lo", "hi", "since", "until", "number", *(("key",) if keyed else ()))
+        return self._take(order, ("lo", "hi", "since", "until", "number", *(("key",) if keyed else ())))
+
+    def _take(self, order: Array, parts: tuple[str, ...]) -> Tuples:
         return replace(
             self,
             columns=tuple(column[order] for column in self.columns),

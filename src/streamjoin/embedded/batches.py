@@ -1,0 +1,64 @@
+"""Batches on their way into a live join: any supported kind of table, checked against the schema of its side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.embedded.frames import KINDS, is_foreign_frame, to_arrow
+from streamjoin.errors import SchemaError, suggest
+
+
+def as_table(side: str, data: Any, schema: pa.Schema) -> pa.Table:
+    """What was pushed to a side, as an Arrow table of exactly its schema."""
+    if isinstance(data, dict):
+        data = _from_dict(side, data, schema)
+    elif not isinstance(data, (pa.Table, pa.RecordBatch)) and not is_foreign_frame(data):
+        raise SchemaError(f"push_{side} takes {KINDS}, or a dict of arrays, not a {type(data).__name__}")
+    mutable = is_foreign_frame(data) and not hasattr(data, "to_arrow")
+    table = to_arrow(data.copy() if mutable else data, f"the batch for {side}")
+    if table.schema.equals(schema):
+        return table
+    _check_columns(side, table.column_names, schema)
+    table = table.select(schema.names)
+    try:
+        return table.cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        wrong = [
+            f"{side}.{mine.name} is {theirs.type} instead of {mine.type}"
+            for mine, theirs in zip(schema, table.schema, strict=True)
+            if mine.type != theirs.type
+        ]
+        reason = str(error).splitlines()[0]
+        raise SchemaError(f"the batch does not fit the schema: {'; '.join(wrong) or reason} ({reason})") from error
+
+
+def _from_dict(side: str, data: dict[str, Any], schema: pa.Schema) -> pa.Table:
+    _check_columns(side, list(data), schema)
+    columns = []
+    for field in schema:
+        try:
+            values = data[field.name]
+            # An array belongs to its owner, who may change it; the rows are needed as they are now.
+            columns.append(pa.array(values.copy() if isinstance(values, np.ndarray) else values, field.type))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
+            raise SchemaError(
+                f"{side}.{field.name} does not fit type {field.type}: {str(error).splitlines()[0]}"
+            ) from error
+    lengths = {name: len(column) for name, column in zip(schema.names, columns, strict=True)}
+    if len(set(lengths.values())) > 1:
+        raise SchemaError(f"the columns of the batch for {side} differ in length: {lengths}")
+    return pa.table(columns, schema=schema)
+
+
+def _check_columns(side: str, names: list[str], schema: pa.Schema) -> None:
+    for name in schema.names:
+        if name not in names:
+            raise SchemaError(f'the batch for {side} lacks column "{name}"; {suggest(name, names)}')
+    for name in names:
+        if name not in schema.names:
+            raise SchemaError(
+                f'the batch for {side} has a column "{name}" that its schema lacks; {suggest(name, schema.names)}'
+            )
