@@ -159,7 +159,17 @@ def stream(draw: Any, side: str, disorder: bool, max_size: int = 24) -> list[ora
     """Rows in order of arrival: bursts of equal times, pauses, and with `disorder` steps back of up to 6."""
     codes = draw(st.lists(st.integers(0, 10**8 - 1), max_size=max_size))
     speed = draw(st.sampled_from([1, 1, 0, 3]))
-    now, out = draw(st.integers(-5, 5)), []
+    return _timed(side, codes, speed, draw(st.integers(-5, 5)), disorder)
+
+
+def long_stream(side: str, seed: int, size: int, speed: int, disorder: bool) -> list[oracle.Row]:
+    """As `stream`, from a seed: long enough to fill batches and to go round all workers, too long to be shrunk."""
+    codes = np.random.default_rng([seed, side == "r"]).integers(0, 10**8, size)
+    return _timed(side, [int(code) for code in codes], speed, 0, disorder)
+
+
+def _timed(side: str, codes: list[int], speed: int, now: int, disorder: bool) -> list[oracle.Row]:
+    out = []
     for n, code in enumerate(codes):
         row = _decode(side, n, code)
         now += speed * row.pop("gap")

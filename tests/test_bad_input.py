@@ -19,6 +19,7 @@ import streamjoin as sj
 from streamjoin.errors import (
     ClosedError,
     DataError,
+    OptionError,
     PredicateError,
     SchemaError,
     StreamjoinError,
@@ -476,9 +477,45 @@ def test_other_join_types(how: str) -> None:
 
 
 def test_unknown_algorithm_lists_the_known_ones() -> None:
-    message(StreamjoinError, "kung", "kang", "auto", algorithm="kung")
-    for known in ("handshake", "low_latency", "grid", "hells", "cell"):
-        message(StreamjoinError, known, "kang", algorithm=known)
+    known = ("auto", "kang", "cell", "handshake", "low_latency", "grid")
+    message(OptionError, "kung", *known, algorithm="kung")
+    message(UnsupportedError, "hells", *known, algorithm="hells")
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        ({"algorithm": "kang", "workers": 2}, ("one worker", "low_latency")),
+        ({"algorithm": "cell", "workers": 0}, ("workers=0", "at least 1")),
+        ({"algorithm": "cell", "workers": "all"}, ("workers='all'", "at least 1")),
+        ({"algorithm": "grid", "layout": (2, 0)}, ("layout=(2, 0)", "(2, 3)")),
+        ({"algorithm": "grid", "layout": "2x3"}, ("layout='2x3'", "(2, 3)")),
+        ({"algorithm": "grid", "layout": (2, 3), "workers": 4}, ("6 workers", "not 4")),
+        ({"algorithm": "handshake", "layout": (2, 3)}, ("grid", "handshake")),
+    ],
+)
+def test_workers_that_cannot_be(options: dict[str, object], parts: tuple[str, ...]) -> None:
+    message(OptionError, *parts, **options)
+
+
+def test_access_that_an_algorithm_has_not() -> None:
+    message(PredicateError, 'access="band"', 'algorithm="handshake"', "sorted", algorithm="handshake", access="band")
+    message(PredicateError, 'access="hash"', 'algorithm="cell"', "scan", algorithm="cell", access="hash")
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        ({"rate": 0}, ("rate=0", "above 0")),
+        ({"rate": (1, 2, 3)}, ("rate=(1, 2, 3)", "one per side")),
+        ({"batch": 0}, ("batch=0", "from 1")),
+        ({"overload": "drop"}, ("overload", "block", "shed")),
+    ],
+)
+def test_live_options(options: dict[str, Any], parts: tuple[str, ...]) -> None:
+    with pytest.raises(OptionError) as caught:
+        sj.Join(r=R, s=S, on=BAND, within=5, time="t", **options)
+    assert all(part in str(caught.value) for part in parts)
 
 
 def test_other_options() -> None:

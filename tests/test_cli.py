@@ -115,14 +115,16 @@ def test_options_reach_the_join(folder: Path, monkeypatch: pytest.MonkeyPatch) -
         return left
 
     monkeypatch.setattr(sj, "join", fake)
-    more = ["--algorithm", "kang", "--access", "scan", "--ordered", "--time-right", "y"]
-    more += ["--suffixes", "_l,_r"]
+    more = ["--algorithm", "grid", "--access", "scan", "--ordered", "--time-right", "y"]
+    more += ["--suffixes", "_l,_r", "--workers", "6", "--layout", "2x3"]
     assert main(words("-o", "out.parquet", *more)) == 0
     assert seen == {
         "on": ON,
         "within": 2,
         "time": ("ts", "y"),
-        "algorithm": "kang",
+        "algorithm": "grid",
+        "workers": 6,
+        "layout": (2, 3),
         "access": "scan",
         "ordered": True,
         "suffixes": ("_l", "_r"),
@@ -130,6 +132,7 @@ def test_options_reach_the_join(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     }
     assert main(words("-o", "out.parquet", "--suffixes", "none")) == 0
     assert seen["suffixes"] is None
+    assert (seen["algorithm"], seen["workers"], seen["layout"]) == ("auto", "auto", "auto")
 
 
 def test_stats_go_to_standard_error(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -138,6 +141,26 @@ def test_stats_go_to_standard_error(folder: Path, capfd: pytest.CaptureFixture[s
     assert printed.out == ""
     assert "left_rows" in printed.err
     assert "join_seconds" in printed.err
+    assert "tuples_forwarded" not in printed.err
+
+
+def test_stats_of_workers_are_a_table(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    request = words("-o", "out.parquet", "--access", "scan", "--stats")
+    assert main([*request, "--algorithm", "grid", "--layout", "1x2"]) == 0
+    assert pairs(pq.read_table("out.parquet")) == PAIRS
+    plain, _, table = capfd.readouterr().err.rstrip("\n").partition("\n\n")
+    assert "  workers        2\n" in plain
+    assert "per_worker" not in plain
+    header, *lines = table.split("\n")
+    assert header.split()[:2] == ["worker", "turn"]
+    assert [line.split()[:2] for line in lines] == [["0", "0,0"], ["1", "0,1"]]
+    assert {len(line) for line in lines} == {len(header)}
+
+    assert main([*request, "--algorithm", "low_latency", "--workers", "2", "--json"]) == 0
+    assert pairs(pq.read_table("out.parquet")) == PAIRS
+    stats = json.loads(capfd.readouterr().out)["stats"]
+    assert stats["workers"] == len(stats["per_worker"]) == 2
+    assert sum(worker["results"] for worker in stats["per_worker"]) == 4
 
 
 def test_iso_times_in_csv_and_ndjson(folder: Path) -> None:
@@ -156,7 +179,26 @@ def test_explain_prints_a_plan_and_does_nothing(folder: Path, capfd: pytest.Capt
     assert "x" in capfd.readouterr().out
     assert main(words("--explain", "--json", right="s.csv")) == 0
     assert isinstance(json.loads(capfd.readouterr().out), dict)
+    assert main(words("--explain", "--algorithm", "grid", "--layout", "2x3")) == 0
+    assert "grid, 6 workers, 2 x 3" in capfd.readouterr().out
     assert names(folder) == set()
+
+
+def test_a_rate_asks_for_the_plan_of_live_streams(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def fake(*sides: Any, **request: Any) -> str:
+        seen.append((*map(type, sides), request.get("rate")))
+        return "a plan"
+
+    monkeypatch.setattr(sj, "explain", fake)
+    for rate in ([], ["--rate", "5000"], ["--rate", "1e3,3000"]):
+        assert main(words("--explain", *rate)) == 0
+    assert seen == [
+        (pa.Table, pa.Table, None),
+        (pa.Schema, pa.Schema, (5000, 5000)),
+        (pa.Schema, pa.Schema, (1000, 3000)),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +213,19 @@ def test_explain_prints_a_plan_and_does_nothing(folder: Path, capfd: pytest.Capt
         (["--within", "last many"], "last r=500,s=1000"),
         (["--within", "-5 seconds"], "-5 seconds"),
         (["--time", "when"], "when"),
-        (["--algorithm", "magic"], "magic"),
+        (["--algorithm", "magic"], 'unknown algorithm "magic"; known: auto, kang, cell'),
+        (["--algorithm", "hells"], 'algorithm="hells" is not in this version'),
+        (["--algorithm", "kang", "--workers", "2"], "kang"),
+        (["--workers", "0"], '--workers "0" is not a number of at least 1'),
+        (["--workers", "many"], '--workers "many" is not a number of at least 1'),
+        (["--layout", "2by3"], '--layout "2by3" is not rows x columns'),
+        (["--layout", "2x0"], '--layout "2x0" is not rows x columns'),
+        (["--algorithm", "cell", "--layout", "1x2"], 'is for algorithm="grid", not "cell"'),
+        (["--algorithm", "grid", "--layout", "2x2", "--workers", "3"], "has 4 workers, not 3"),
+        (["--algorithm", "cell", "--access", "hash"], 'does not go with algorithm="cell"'),
+        (["--explain", "--rate", "fast"], '--rate "fast" is not tuples per second'),
+        (["--explain", "--rate", "1,2,3"], '--rate "1,2,3" is not tuples per second'),
+        (["--explain", "--rate", "0"], '--rate "0" is not tuples per second'),
         (["-o", "out.xyz"], 'output "out.xyz"'),
         (["-o", "no/out.csv"], "does not exist; create it"),
         (["-o", "folder.csv"], "is a folder"),
@@ -197,6 +251,7 @@ def test_refusals_are_one_message_and_exit_code_2(
         (["-o", "-", "--output-format", "csv", "--json"], "--json needs standard output"),
         (["-o", "x.csv", "--suffixes", "one"], "two suffixes"),
         (["-o", "x.csv", "--left", "-", "--right", "-"], "only one"),
+        (["-o", "x.csv", "--rate", "5000"], "--rate is for --explain"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(more: list[str], message: str, folder: Path) -> None:
@@ -391,6 +446,7 @@ def test_doctor_says_what_it_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         said
     )
     assert said["cores"]["details"]["usable"] >= 1
+    assert said["cores"]["details"]["comparisons_per_s"] is None  # it is not measured here
     assert said["simd"]["details"]["bits"] in (0, 128, 256, 512)
     assert said["cache"]["details"] == {
         "path": str(tmp_path / "cache"),
@@ -411,3 +467,21 @@ def test_doctor_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert result.exit_code == 1
     for advice in ("streamjoin[spark]", "streamjoin[opencl]", "STREAMJOIN_CACHE", "missing: numpy"):
         assert advice in result.stdout
+
+
+def test_doctor_repeats_what_was_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from streamjoin.core.model import Costs, Price, calibrated, costs
+
+    monkeypatch.setenv("STREAMJOIN_CACHE", str(tmp_path))
+    monkeypatch.setattr(costs, "_measure", lambda: Costs(1e-10, 1e-9, Price(), Price()))
+    calibrated()
+    assert ", 10.0 G comparisons/s each by scan" in CliRunner().invoke(app, ["doctor"]).stdout
+
+
+def test_demo_with_workers() -> None:
+    request = ["demo", "--tuples", "2000", "--algorithm", "cell", "--workers", "2"]
+    result = CliRunner().invoke(app, [*request, "--json"])
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert (said["algorithm"], said["workers"], said["verified"]) == ("cell", 2, True)
+    assert said["results"] > 0

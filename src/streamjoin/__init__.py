@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from streamjoin.embedded.explain import Explanation as Explanation
     from streamjoin.embedded.explain import explain as explain
     from streamjoin.embedded.join import Join as Join
-    from streamjoin.embedded.join import Punctuation as Punctuation
+    from streamjoin.embedded.output import Punctuation as Punctuation
 
 _OPERATORS = ("r", "s", "least", "greatest", "floor", "ceil", "sqrt", "when", "cast", "div", "lit", "coalesce")
 _ERRORS = (
@@ -69,7 +69,7 @@ _ERRORS = (
 _HOMES = {
     "join": "streamjoin.api",
     "Join": "streamjoin.embedded.join",
-    "Punctuation": "streamjoin.embedded.join",
+    "Punctuation": "streamjoin.embedded.output",
     "explain": "streamjoin.embedded.explain",
     "Explanation": "streamjoin.embedded.explain",
     **dict.fromkeys(("interval", "last", "tumbling"), "streamjoin.core.window"),

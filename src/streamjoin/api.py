@@ -15,6 +15,8 @@ def join(
     how: str = "inner",
     algorithm: str = "auto",
     access: str = "auto",
+    workers: int | str = "auto",
+    layout: Any = "auto",
     ordered: bool = False,
     suffixes: Any = ("_r", "_s"),
     stats: dict[str, Any] | None = None,
@@ -25,6 +27,8 @@ def join(
     on            the predicate: SQL text, an expression of streamjoin.r and streamjoin.s, or a function of two tuples
     within        the window: "15 minutes", an integer, interval(), last() or tumbling()
     time          the time column, or one of each side
+    algorithm     "auto": the tables as a whole, on one core; a parallel algorithm ("cell", "handshake", "low_latency",
+                  "grid") with so many workers takes their rows as a stream
     ordered       results by time, which is the later one of the pair's two
     suffixes      for column names that both sides have; None makes them an error
     stats         a dict to be filled with what was done: algorithm, access, comparisons
@@ -47,6 +51,8 @@ def join(
         how=how,
         algorithm=algorithm,
         access=access,
+        workers=workers,
+        layout=layout,
         ordered=ordered,
         suffixes=suffixes,
         stats=stats,

@@ -13,8 +13,6 @@ emitter still sends n messages per arrival, which limits how many workers it can
 
 from __future__ import annotations
 
-from numba import njit
-
 from streamjoin.algorithms.protocol import (
     FIRST,
     HI,
@@ -29,6 +27,7 @@ from streamjoin.algorithms.protocol import (
     Topology,
     put,
 )
+from streamjoin.core.compiled import njit
 
 
 def topology(workers: int) -> Topology:

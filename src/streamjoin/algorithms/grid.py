@@ -20,8 +20,6 @@ see `embedded/tape.py`.
 
 from __future__ import annotations
 
-from numba import njit
-
 from streamjoin.algorithms.protocol import (
     ALL,
     ARRIVAL,
@@ -47,6 +45,7 @@ from streamjoin.algorithms.protocol import (
     pass_expiry,
     put,
 )
+from streamjoin.core.compiled import njit
 
 
 def topology(rows: int, columns: int) -> Topology:

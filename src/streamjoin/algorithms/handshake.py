@@ -24,8 +24,6 @@ its expiry; one that has expired but is still on its way is waited for.
 
 from __future__ import annotations
 
-from numba import njit
-
 from streamjoin.algorithms.protocol import (
     ACKNOWLEDGEMENT,
     ARRIVAL,
@@ -40,6 +38,7 @@ from streamjoin.algorithms.protocol import (
     NEIGHBOUR,
     NODE,
     NODES,
+    NOWHERE,
     OWN,
     PLACE,
     PROBE,
@@ -55,6 +54,7 @@ from streamjoin.algorithms.protocol import (
     chain,
     put,
 )
+from streamjoin.core.compiled import njit
 
 # A segment holds tuples KEEP..SEEN-1 of its side.
 SENT = OWN  # per side: tuples below have been sent on; r leaves at once, s waits for its acknowledgement
@@ -77,7 +77,7 @@ def step(node, message, out):
         node[SEEN + side] = stop
         return count
     if kind == ACKNOWLEDGEMENT:
-        return leave(node, S, stop, 0, out, 0)
+        return leave(node, S, stop, NOWHERE, out, 0)
     node[EXPIRED + side], node[EXPIRED_PLACE + side] = stop, message[PLACE]
     return 0
 
@@ -130,4 +130,4 @@ def forward(node, side, out, count):
     node[ROOM + side] -= 1
     node[SENT + side] = stop
     count = put(out, count, SEND, side, ARRIVAL, side, first, stop, 0, 0, 0)
-    return leave(node, R, stop, 0, out, count) if side == R else count
+    return leave(node, R, stop, NOWHERE, out, count) if side == R else count

@@ -24,8 +24,6 @@ message never waits for room in the opposite direction: the chain cannot deadloc
 
 from __future__ import annotations
 
-from numba import njit
-
 from streamjoin.algorithms.protocol import (
     ACKNOWLEDGEMENT,
     ALL,
@@ -58,11 +56,13 @@ from streamjoin.algorithms.protocol import (
     pass_expiry,
     put,
 )
+from streamjoin.core.compiled import njit
 
 ACKED = OWN  # s below have been received by the left neighbour
 ACK_SENT = OWN + 1  # s below have been acknowledged to the right neighbour
 ENDED = OWN + 2  # r below have ended their expedition
 END_SENT = OWN + 3  # r below are known to the left neighbour to have
+MOST = 1000  # stretches that may be unacknowledged, or end at once: what follows from a message must have a bound
 
 
 def topology(workers: int) -> Topology:
@@ -118,6 +118,8 @@ def arrive_s(node, message, out):
     if not leftmost:
         if node[ROOM + S] < 1 or node[END_SENT] < node[ENDED]:
             return WAIT
+        if stop - node[ACKED] > MOST * node[STRETCH]:
+            return WAIT
         count = put(out, count, SEND, S, ARRIVAL, S, first, stop, 0, 0, 0)
     count = put(out, count, PROBE, 0, 0, S, first, stop, 0, ALL, 0)
     mine, past = next_own(node, S, max(first, node[EXPIRED + S]), stop)
@@ -151,10 +153,11 @@ def rest(node, out):
         if not last:
             node[ROOM + R] -= 1
             count = put(out, count, SEND, R, ACKNOWLEDGEMENT, S, 0, node[SEEN + S], 0, 0, 0)
-    if node[END_SENT] < node[ENDED] and (leftmost or node[ROOM + S] > 0):
+    if leftmost:
         node[END_SENT] = node[ENDED]
-        if not leftmost:
-            node[ROOM + S] -= 1
-            count = put(out, count, SEND, S, EXPEDITION_END, R, 0, node[ENDED], 0, 0, 0)
+    elif node[END_SENT] < node[ENDED] and node[ROOM + S] > 0:
+        node[END_SENT] = min(node[ENDED], node[END_SENT] + MOST * node[STRETCH])
+        node[ROOM + S] -= 1
+        count = put(out, count, SEND, S, EXPEDITION_END, R, 0, node[END_SENT], 0, 0, 0)
     count = pass_expiry(node, out, count, S, last)
     return pass_expiry(node, out, count, R, leftmost)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from streamjoin.core.compiled import njit
 
 R, S = 0, 1  # sides; stream r flows in direction 0, stream s in direction 1
 
@@ -36,7 +37,7 @@ SEND = 1  # the body is the message
 PROBE = 2  # compare FIRST..STOP-1 of SIDE with what this node has inserted of the other side, in LO..HI-1
 MEET = 3  # compare FIRST..STOP-1 of SIDE with LO..HI-1 of the other side, inserted or not
 INSERT = 4  # FIRST..STOP-1 of SIDE become part of this node's window
-DROP = 5  # tuples of SIDE below STOP leave this node's window; their places lie below PLACE, or they went elsewhere
+DROP = 5  # tuples of SIDE below STOP leave this node's window; their places lie below PLACE; NOWHERE: they were sent on
 
 # The state of a node. Entries for both sides are two words: s follows r.
 NODE, NODES = 0, 1  # place in the topology, number of nodes
@@ -55,6 +56,7 @@ STATE_WORDS = 40
 
 WAIT = -1  # a message cannot be taken now: there is no room for what follows from it
 ALL = np.iinfo(np.int64).max
+NOWHERE = np.iinfo(np.int64).min  # as a PLACE: nothing lies below it
 
 Words = npt.NDArray[np.int64]
 
@@ -84,6 +86,7 @@ def new_node(topology: Topology, place: int, stretch: int, batch: int) -> Words:
     node[NODE], node[NODES], node[STRETCH], node[BATCH] = place, topology.nodes, stretch, batch
     node[TURN : TURN + 2] = topology.turn[place]
     node[TURNS : TURNS + 2] = topology.turns
+    node[EXPIRED_PLACE : EXPIRED_PLACE + 2] = NOWHERE
     return node
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -51,6 +52,53 @@ def tables(
     from streamjoin.lab import bench
 
     _show(bench.tables(rows=rows, rounds=rounds), as_json)
+
+
+PARTS = "scaling,sustained,band,latency,order"
+
+
+@app.command()
+def parallel(
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long to measure each configuration.")] = 5.0,
+    rate: Annotated[float, typer.Option(min=1, help="Tuples/s per stream that scans begin with.")] = 2_000.0,
+    band_rate: Annotated[float, typer.Option(min=1, help="The same for band access.")] = 70_000.0,
+    latency_seconds: Annotated[float, typer.Option(min=0.1, help="How long to measure latencies.")] = 20.0,
+    handshake_seconds: Annotated[float, typer.Option(min=0.1, help="The same for handshake, whose are long.")] = 60.0,
+    window: Annotated[str, typer.Option(help="The window for throughput.")] = "15 minutes",
+    short_window: Annotated[str, typer.Option(help="The window for latency.")] = "200 seconds",
+    parts: Annotated[str, typer.Option(help=f"Which measurements: {PARTS}.")] = PARTS,
+    as_json: AsJson = False,
+) -> None:
+    """The papers' band join under all parallel algorithms: scaling, sustained rates, latency, the price of order."""
+    from streamjoin.lab.parallel import parallel as measure
+
+    chosen = tuple(part.strip() for part in parts.split(","))
+    unknown = [part for part in chosen if part not in PARTS.split(",")]
+    if unknown:
+        raise typer.BadParameter(f'--parts "{unknown[0]}" is not one of {PARTS}')
+    figures = measure(
+        seconds,
+        rate,
+        band_rate,
+        latency_seconds,
+        handshake_seconds,
+        window,
+        short_window,
+        chosen,
+        lambda text: print(text, file=sys.stderr, flush=True),
+    )
+    runs = figures.pop("runs")
+    if as_json:
+        print(json.dumps({"runs": runs, **figures}))
+        return
+    for run in runs:
+        wait = run["latency_ms"]
+        print(
+            f"{run['algorithm']:<12} {run['workers']:>3} workers  {run['access']:<6} "
+            f"{run['comparisons_per_s'] / 1e9:>7.2f} G comparisons/s {run['rate_per_stream']:>10,.0f} tuples/s each"
+            + (f"  latency {wait['avg']:,.2f} ms, p99 {wait['p99']:,.2f}" if wait else "")
+        )
+    _show(figures, False)
 
 
 def _show(figures: dict[str, Any], as_json: bool) -> None:

@@ -8,21 +8,28 @@ from typing import Annotated
 
 import typer
 
+from streamjoin.cli.spread import ALGORITHMS, parse_workers
+
 
 def demo(
     tuples: Annotated[int, typer.Option(min=1, help="Tuples of each stream.")] = 40_000,
     rate: Annotated[int, typer.Option(min=1, help="Tuples per second of stream time.")] = 1_000,
     window: Annotated[str, typer.Option(help="The length of the window.")] = "15 seconds",
+    algorithm: Annotated[str, typer.Option(help=f"Who meets whom: {ALGORITHMS}.")] = "kang",
+    workers: Annotated[
+        str, typer.Option(metavar="N|auto", help="Threads of a parallel algorithm, which are all but kang.")
+    ] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")] = False,
 ) -> None:
     """Joins the papers' two streams live, shows the rates, and checks the result against a look at every pair."""
     from streamjoin.lab.demo import run
 
-    figures = run(tuples, rate, window, _Report())
+    figures = run(tuples, rate, window, _Report(), algorithm, parse_workers(workers))
     if as_json:
         print(json.dumps(figures))
         return
-    print(f"{figures['predicate']}\nwithin {window}, access by {figures['access']}")
+    spread = f"{figures['algorithm']}, {figures['workers']} worker{'s' * (figures['workers'] > 1)}"
+    print(f"{figures['predicate']}\nwithin {window}, access by {figures['access']}, {spread}")
     print(
         f"{figures['results']:,} results from {tuples:,} tuples of each stream at "
         f"{figures['rate_per_stream']:,.0f} tuples/s per stream: verified, every pair was looked at"

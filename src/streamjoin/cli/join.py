@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from streamjoin.cli.spread import ALGORITHMS, parse_layout, parse_rate, parse_workers
 from streamjoin.cli.within import SPELLINGS, parse_within
 
 _FORMATS = "parquet, arrow, arrows, csv or ndjson, the last three also compressed, as csv.gz"
@@ -38,13 +39,26 @@ def join(
         list[str] | None,
         typer.Option(metavar="WORD", help="Means null in CSV, as an empty field; repeatable."),
     ] = None,
-    algorithm: Annotated[str, typer.Option(help="Who meets whom.")] = "auto",
-    access: Annotated[str, typer.Option(help="How windows are searched: auto, scan, band or hash.")] = "auto",
+    algorithm: Annotated[str, typer.Option(help=f"Who meets whom: {ALGORITHMS}.")] = "auto",
+    workers: Annotated[
+        str, typer.Option(metavar="N|auto", help="Threads of a parallel algorithm, which are all but kang.")
+    ] = "auto",
+    layout: Annotated[
+        str, typer.Option(metavar="MxN|auto", help="Rows and columns of a grid, as 2x3 for six workers.")
+    ] = "auto",
+    access: Annotated[str, typer.Option(help="How windows are searched: auto, scan, sorted, band or hash.")] = "auto",
     ordered: Annotated[bool, typer.Option("--ordered", help="Results in the order of their time.")] = False,
     suffixes: Annotated[
         str, typer.Option(help='For names that both sides have; "none" makes them an error.')
     ] = "_r,_s",
     explain: Annotated[bool, typer.Option("--explain", help="Print the plan and do nothing.")] = False,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|R,S",
+            help="With --explain: the plan for live streams of so many tuples per second, both or each.",
+        ),
+    ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print what was measured (standard error).")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")
@@ -57,12 +71,16 @@ def join(
     """
     if left == right == "-":
         raise typer.BadParameter("only one of --left and --right can be standard input")
+    if rate is not None and not explain:
+        raise typer.BadParameter("--rate is for --explain; the rows of files come as fast as they can be read")
     times = _times(time, time_left, time_right)
     request: dict[str, Any] = {
         "on": on,
         "within": parse_within(within),
         "time": times,
         "algorithm": algorithm,
+        "workers": parse_workers(workers),
+        "layout": parse_layout(layout),
         "access": access,
         "ordered": ordered,
         "suffixes": _suffixes(suffixes),
@@ -73,7 +91,7 @@ def join(
     s = Source(right, "right", choose_format(right, right_format, "right input", "--right-format"))
     words = tuple(null or ())
     if explain:
-        _explain(r.schema(times[0], words), s.schema(times[1], words), request, as_json)
+        _explain(r.schema(times[0], words), s.schema(times[1], words), request, rate, as_json)
         return
     if output is None:
         raise typer.BadParameter("name the output with -o, or ask for the plan with --explain")
@@ -88,8 +106,7 @@ def join(
         return
     print(f"{report['rows']:,} rows in {report['seconds']:.2f} s", file=sys.stderr)
     if stats:
-        for name, value in report["stats"].items():
-            print(f"  {name:<14} {value}", file=sys.stderr)
+        print("\n".join(_readable(report["stats"])), file=sys.stderr)
 
 
 def _run(r: Any, s: Any, nulls: tuple[str, ...], target: Any, request: dict[str, Any]) -> dict[str, Any]:
@@ -127,13 +144,33 @@ def _run(r: Any, s: Any, nulls: tuple[str, ...], target: Any, request: dict[str,
     }
 
 
-def _explain(r: Any, s: Any, request: dict[str, Any], as_json: bool) -> None:
+def _readable(stats: dict[str, Any]) -> list[str]:
+    """A line per figure, and a small table of the workers where there are any."""
+    lines = [f"  {name:<14} {value}" for name, value in stats.items() if name != "per_worker"]
+    workers: list[dict[str, Any]] = stats.get("per_worker", [])
+    if workers:
+        rows = [list(workers[0]), *([_short(value) for value in worker.values()] for worker in workers)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines += ["", *("  " + "  ".join(map(str.rjust, row, widths)) for row in rows)]
+    return lines
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def _explain(r: Any, s: Any, request: dict[str, Any], rate: str | None, as_json: bool) -> None:
     import pyarrow as pa
 
     import streamjoin as sj
 
     del request["ordered"]  # a matter of the output, not of the plan
-    plan = sj.explain(*(pa.Table.from_batches([], schema) for schema in (r, s)), **request)
+    if rate is None:
+        plan = sj.explain(*(pa.Table.from_batches([], schema) for schema in (r, s)), **request)
+    else:
+        plan = sj.explain(r, s, rate=parse_rate(rate), **request)  # schemas stand for live streams
     print(json.dumps(plan.to_dict(), default=str) if as_json else plan)
 
 

@@ -35,7 +35,7 @@ def cache_folder() -> Path:
 
 
 @lru_cache
-def _usable_folder(folder: Path) -> Path:
+def _usable(folder: Path) -> Path:
     """The folder, created for this user alone; what lies in it is executed, so nobody else may write there."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -49,11 +49,9 @@ def _usable_folder(folder: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix="streamjoin-"))
 
 
-@lru_cache
-def _helpers() -> str:
-    """A hash of what generated modules import, whose machine code theirs contains."""
-    kernels = Path(__file__).with_name("kernels")
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(kernels.glob("*.py")))).hexdigest()
+def usable_folder() -> Path:
+    """The folder for generated code, or another one for this process if it cannot be written to."""
+    return _usable(cache_folder())
 
 
 def load_module(source: str, inject: dict[str, Any] | None = None) -> ModuleType:
@@ -66,11 +64,13 @@ def load_module(source: str, inject: dict[str, Any] | None = None) -> ModuleType
         module.__dict__.update(inject)
         exec(compile(source.replace(", cache=True", ""), "<generated>", "exec"), module.__dict__)
         return module
-    identity = f"{source}\n{_helpers()}\n{sys.version}\n{platform.machine()}"
+    from streamjoin.core.compiled import sources_digest  # imports Numba
+
+    identity = f"{source}\n{sources_digest()}\n{sys.version}\n{platform.machine()}"
     name = "streamjoin_generated_" + hashlib.sha256(identity.encode()).hexdigest()[:24]
     if name in sys.modules:
         return sys.modules[name]
-    folder = _usable_folder(cache_folder())
+    folder = usable_folder()
     path = folder / f"{name}.py"
     if not path.exists():
         handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")

@@ -26,11 +26,47 @@ from streamjoin.core.values import Slot, Value
 CONTRACT = "from streamjoin.core.kernels.contract import"
 HEAD = """\
 import numpy as np
-from numba import njit
 
+from streamjoin.core.compiled import cfunc, njit
 from streamjoin.core.kernels.scalar import coordinate, mix, to_int64, truncated_div
 from streamjoin.core.kernels.simd import add_checked, float_bits, mul_checked, sub_checked
 
+"""
+ON_JOB = """
+
+from numba import carray
+from streamjoin.core.kernels import job as words
+from streamjoin.core.kernels.atomics import pointer, words_at
+from streamjoin.core.kernels.layout import COUNT, Stored
+
+
+@cfunc("int64(int64)", cache=True)
+def on_job(address):
+    job = words_at(address, words.JOB_WORDS)
+    p, w = words_at(job[words.PROBE_COLUMNS], {probe_count}), words_at(job[words.STORED_COLUMNS], {stored_count})
+    room, length = job[words.STORED_ROOM], job[words.PROBE_ROOM]
+    stored = Stored(
+        {stored},
+        words.coord_of(job),
+        carray(pointer(job[words.STORED_KEY]), (1,), np.uint32),
+        words_at(job[words.STORED_AT], room),
+        carray(pointer(job[words.STORED_NUMBER]), (room,), np.uint32),
+    )
+    return np.int64(
+        sift(
+            {probe},
+            words_at(job[words.PROBE_SINCE], length),
+            words_at(job[words.PROBE_UNTIL], length),
+            words_at(job[words.PROBE_NUMBER], length),
+            stored,
+            job[words.NEWEST],
+            words.ranges_of(job),
+            words.path_of(job)[COUNT],
+            words.pairs_of(job),
+            words.test_of(job),
+            words.trouble_of(job),
+        )
+    )
 """
 UNDERFLOW = 1e-30  # what a product of small numbers may lose by vanishing
 INLINE = '@njit(nogil=True, error_model="numpy", forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)'
@@ -109,9 +145,30 @@ class Program:
 
         `wide`: no access path narrows the candidates down, and matches are expected to be few among them.
         """
-        embedded, guarded = self._embedded, bool(self._costly(probing))
-        head = f"{HEAD}{embedded.text}GUARDED = {guarded}\n{self.match_text(probing)}\n"
-        return load_module(head + kernel_text("sift_wide" if wide and not guarded else "sift"), embedded.inject)
+        return load_module(self._exact_text(probing, wide), self._embedded.inject)
+
+    def _exact_text(self, probing: str, wide: bool) -> str:
+        guarded = bool(self._costly(probing))
+        head = f"{HEAD}{self._embedded.text}GUARDED = {guarded}\n{self.match_text(probing)}\n"
+        return head + kernel_text("sift_wide" if wide and not guarded else "sift")
+
+    def exact_call(self, probing: str, wide: bool) -> ModuleType:
+        """The same test for worker threads: the module's `on_job` is called by address, with a job."""
+        return load_module(self._exact_text(probing, wide) + self._on_job_text(probing), self._embedded.inject)
+
+    def _on_job_text(self, probing: str) -> str:
+        def columns(array: str, room: str, parts: tuple[Part, ...]) -> str:
+            types = [str(part.dtype).replace("bool", "bool_") for part in parts]
+            views = [f"carray(pointer({array}[{k}]), (job[words.{room}],), np.{t})" for k, t in enumerate(types)]
+            return f"({', '.join(views)}{',' * (len(views) == 1)})"
+
+        p, w = self.stored[probing], self.stored[OTHER[probing]]
+        return ON_JOB.format(
+            probe_count=len(p),
+            stored_count=len(w),
+            probe=columns("p", "PROBE_ROOM", p),
+            stored=columns("w", "STORED_ROOM", w),
+        )
 
     @property
     def scan_dims(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -36,19 +37,22 @@ class Intake:
 
     def store(self, side: str) -> Store:
         """An empty window store of a side."""
-        program, access, probing = self.program, self._plan.access, OTHER[side]
-        dims = {"scan": program.scan_dims, "band": self._place + len(program.dimensions), "hash": 0}[access]
-        shape = Shape(tuple(part.dtype for part in program.stored[side]), dims, program.keyed)
-
-        def trouble(code: int, probe: tuple[Any, ...], stored: tuple[Any, ...]) -> Exception:
-            return overflow(
-                program, code, {probing: (program.stored[probing], probe), side: (program.stored[side], stored)}
-            )
-
-        wide = access != "hash" and not dims
-        store = STORES[access](shape, program.exact(probing, wide), trouble)
+        access, probing, shape = self._plan.access, OTHER[side], self.shape(side)
+        wide = access != "hash" and not shape.dims
+        store = STORES[access](shape, self.program.exact(probing, wide), partial(self.trouble, probing))
         self._compile(store, probing)
         return store
+
+    def shape(self, side: str) -> Shape:
+        """What tuples of a side look like to a window."""
+        program, boxes = self.program, self._place + len(self.program.dimensions)
+        dims = {"scan": program.scan_dims, "band": boxes, "sorted": boxes, "hash": 0}[self._plan.access]
+        return Shape(tuple(part.dtype for part in program.stored[side]), dims, program.keyed)
+
+    def trouble(self, probing: str, code: int, probe: tuple[Any, ...], stored: tuple[Any, ...]) -> DataError:
+        """The error for a pair whose predicate cannot be computed."""
+        parts, other = self.program.stored, OTHER[probing]
+        return overflow(self.program, code, {probing: (parts[probing], probe), other: (parts[other], stored)})
 
     def _compile(self, store: Store, probing: str) -> None:
         """Has the exact test compiled now: a predicate that does not compile fails before any work."""

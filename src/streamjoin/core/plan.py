@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from streamjoin.core.analysis import Analysis, analyse
+from streamjoin.core.cores import usable_cores
+from streamjoin.core.model import Choice, Task, Wish, choose, stay_of
 from streamjoin.core.predicate import as_tree
 from streamjoin.core.predicate.resolve import resolve
 from streamjoin.core.window import Window, needs_nanoseconds, normalise
@@ -24,10 +26,15 @@ from streamjoin.errors import (
 if TYPE_CHECKING:
     from streamjoin.core.codegen import Program
 
-ALGORITHMS = ("auto", "kang")
-LATER_ALGORITHMS = ("cell", "handshake", "low_latency", "grid", "hells")
-ACCESSES = ("auto", "scan", "band", "hash")
+ALGORITHMS = ("auto", "kang", "cell", "handshake", "low_latency", "grid")
+LATER_ALGORITHMS = ("hells",)
+ACCESSES = ("auto", "scan", "sorted", "band", "hash")
 SIDES = ("r", "s")
+BY_ALGORITHM = {  # how windows can be searched
+    "cell": ("scan",),
+    "handshake": ("scan", "sorted", "hash"),
+}
+IN_PLACE = ("scan", "band", "hash")
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,8 @@ class Plan:
     algorithm: str
     access: str
     suffixes: tuple[str, str] | None
+    workers: int = 1
+    layout: tuple[int, int] = (1, 1)
     reasons: tuple[str, ...] = field(default=())
 
     def program(self) -> Program:
@@ -81,11 +90,17 @@ def make_plan(
     how: str = "inner",
     algorithm: str = "auto",
     access: str = "auto",
+    workers: int | str = "auto",
+    layout: Any = "auto",
+    rate: Any = None,
     suffixes: Any = ("_r", "_s"),
     max_delay: Any = 0,
     static: bool = False,
 ) -> Plan:
-    """Checks everything that can be checked before data is seen. `static`: the tables are known as a whole."""
+    """Checks everything that can be checked before data is seen.
+
+    `static`: the tables are known as a whole; one worker takes them as a whole unless an algorithm is named.
+    """
     _check_names(how, algorithm, access)
     schemas = {"r": schema_r, "s": schema_s}
     for side, schema in schemas.items():
@@ -102,8 +117,22 @@ def make_plan(
     untyped = as_tree(on)
     tree = resolve(untyped, schema_r, schema_s)
     analysis = analyse(tree, _hints(tree, schema_r, schema_s))
-    chosen, reasons = _choose_access(analysis, access, static)
-    plan = Plan(schemas, times, unit, window, analysis, "kang", chosen, _suffixes(suffixes), tuple(reasons))
+    whole = static and algorithm in ("auto", "kang")
+    found, reasons = _choose_access(analysis, access, algorithm, whole)
+    chosen = _choose_workers(analysis, window, found, Wish("kang" if whole else algorithm, workers, layout), rate)
+    plan = Plan(
+        schemas,
+        times,
+        unit,
+        window,
+        analysis,
+        chosen.algorithm,
+        found,
+        _suffixes(suffixes),
+        chosen.workers,
+        chosen.layout,
+        (*reasons, *chosen.reasons),
+    )
     plan.output_names()
     return plan
 
@@ -199,26 +228,51 @@ def _hints(tree: Any, schema_r: pa.Schema, schema_s: pa.Schema) -> tuple[Any, ..
     return tuple(hints)
 
 
-def _choose_access(analysis: Analysis, wanted: str, static: bool) -> tuple[str, list[str]]:
+def _choose_access(analysis: Analysis, wanted: str, algorithm: str, whole: bool) -> tuple[str, list[str]]:
     keys, bands = len(analysis.equalities), len(analysis.dimensions)
     two_sided = sum(dimension.two_sided for dimension in analysis.dimensions)
+    possible = BY_ALGORITHM.get(algorithm, IN_PLACE)
+    if wanted not in ("auto", *possible):
+        raise PredicateError(
+            f'access="{wanted}" does not go with algorithm="{algorithm}", which can search its windows by '
+            f'{", ".join(possible)}; choose one of these, or "auto"'
+        )
     if wanted == "hash" and not keys:
         raise PredicateError(
             'access="hash" needs an equality such as r.k = s.k in the predicate, and there is none; '
             'use access="band", "scan" or "auto"'
         )
-    if wanted == "band" and not bands and not static:
+    if wanted in ("band", "sorted") and not bands and not whole:
         raise PredicateError(
-            'access="band" needs a band such as r.x BETWEEN s.a - 10 AND s.a + 10 in the predicate, and there is none; '
-            'use access="hash", "scan" or "auto"'
+            f'access="{wanted}" needs a band such as r.x BETWEEN s.a - 10 AND s.a + 10 in the predicate, and there is '
+            'none; use access="hash", "scan" or "auto"'
         )
     if wanted != "auto":
         return wanted, [f'access="{wanted}" was asked for']
-    if static:
+    if whole:
         return "band", ["tables are known as a whole: one run ordered by window and keys serves every probe"]
-    if keys and not two_sided:
+    if "hash" in possible and keys and not two_sided:
         return "hash", [f"{keys} equality key{'s' * (keys > 1)} and no two-sided band: hash chains"]
-    if bands:
-        also = f" behind {keys} equality key{'s' * (keys > 1)}" if keys else ""
+    also = f" behind {keys} equality key{'s' * (keys > 1)}" if keys else ""
+    if "band" in possible and bands:
         return "band", [f"{bands} band key{'s' * (bands > 1)}{also}: runs ordered by cell"]
+    if "sorted" in possible and bands:
+        return "sorted", [f"{bands} band key{'s' * (bands > 1)}: batches sorted by the first one, merged"]
+    if len(possible) == 1:
+        return "scan", [f'algorithm="{algorithm}" re-partitions windows for every arrival: they are scanned']
     return "scan", ["neither equality nor band in the predicate: every pair in the window is compared"]
+
+
+def _choose_workers(analysis: Analysis, window: Window, access: str, wish: Wish, rate: Any) -> Choice:
+    """Who does the work: as asked for, the rest by the model."""
+    boxes = any(dimension.two_sided for dimension in analysis.dimensions)
+    return choose(Task(access, stay_of(window), *_rates(rate), boxes=boxes), usable_cores(), wish)
+
+
+def _rates(rate: Any) -> tuple[float | None, float | None]:
+    if rate is None:
+        return None, None
+    both = rate if isinstance(rate, (tuple, list)) else (rate, rate)
+    if len(both) != 2 or not all(isinstance(x, (int, float)) and x > 0 for x in both):
+        raise OptionError(f"rate={rate!r} must be the expected tuples per second: a number above 0, or one per side")
+    return float(both[0]), float(both[1])

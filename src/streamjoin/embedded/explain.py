@@ -29,12 +29,14 @@ class Explanation:
             "residual": [to_sql(node) for node in analysis.residual],
             "window": plan.window.describe(),
             "algorithm": plan.algorithm,
+            "workers": plan.workers,
+            "layout": plan.layout,
             "access": plan.access,
             "reasons": list(plan.reasons),
         }
 
     def __str__(self) -> str:
-        facts = self.to_dict()
+        facts, plan = self.to_dict(), self.plan
         lines = [
             f"predicate   {facts['predicate']}",
             f"window      {facts['window']}",
@@ -43,13 +45,20 @@ class Explanation:
             *_listed("equality", facts["equality_keys"] or ["none"]),
             *_listed("band", facts["band_keys"] or ["none"]),
             *_listed("residual", facts["residual"] or ["none"]),
-            f"algorithm   {facts['algorithm']}",
+            f"algorithm   {facts['algorithm']}{_spread(plan)}",
             f"access      {facts['access']}",
             *_listed("because", facts["reasons"]),
         ]
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def _spread(plan: Plan) -> str:
+    if plan.algorithm == "kang":
+        return ""
+    layout = f", {plan.layout[0]} x {plan.layout[1]}" if plan.algorithm == "grid" else ""
+    return f", {plan.workers} worker{'s' * (plan.workers > 1)}{layout}"
 
 
 def _listed(label: str, texts: list[str]) -> list[str]:
@@ -70,6 +79,9 @@ def explain(
     how: str = "inner",
     algorithm: str = "auto",
     access: str = "auto",
+    workers: int | str = "auto",
+    layout: Any = "auto",
+    rate: Any = None,
     suffixes: Any = ("_r", "_s"),
 ) -> Explanation:
     """Which keys were found, which access path was chosen, and why. Takes tables or Arrow schemas; reads no rows.
@@ -86,6 +98,7 @@ def explain(
     algorithm   kang
     access      band
     because     1 band key: runs ordered by cell
+                integer times have no unit: one worker is assumed to be enough; workers= would change that
     """
     schemas = []
     static = False
@@ -104,6 +117,9 @@ def explain(
             how=how,
             algorithm=algorithm,
             access=access,
+            workers=workers,
+            layout=layout,
+            rate=rate,
             suffixes=suffixes,
             static=static,
         )

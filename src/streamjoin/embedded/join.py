@@ -1,45 +1,38 @@
 """The join of two live streams inside one process.
 
-push_r, push_s ──▶ check ──▶ late? ──▶ prepare ──▶ algorithm ──▶ rows ──▶ (order) ──▶ poll
+push_r, push_s ──▶ check ──▶ late? ──▶ prepare ──▶ engine ──▶ rows ──▶ (order) ──▶ poll
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
+import time as clock
+import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.algorithms.kang import Kang
 from streamjoin.core.columns import show_time, take_rows
 from streamjoin.core.intake import Intake
-from streamjoin.core.kernels.layout import FOREVER, SINCE_EVER, Array
+from streamjoin.core.kernels.layout import SINCE_EVER, Array
 from streamjoin.core.plan import SIDES, Plan, make_plan
 from streamjoin.core.store import Tuples
 from streamjoin.core.tree import OTHER
-from streamjoin.core.window import Window, ticks
+from streamjoin.core.window import ticks
 from streamjoin.embedded.batches import as_table
-from streamjoin.embedded.order import OrderBuffer
-from streamjoin.embedded.rows import Rows, single_batch, widened
+from streamjoin.embedded.driver import Setup
+from streamjoin.embedded.engine import Engine, Parallel, Sequential
+from streamjoin.embedded.output import Output, Punctuation, Snapshot
+from streamjoin.embedded.rows import single_batch, widened
 from streamjoin.embedded.watermark import Watermark
 from streamjoin.errors import ClosedError, LateError, OptionError, SchemaError, WindowError
 
 LATE = ("drop", "error", "keep")
-
-
-@dataclass(frozen=True)
-class Punctuation:
-    """A promise in the output: no later result has a time below this.
-
-    Timestamps are counted in the joint unit of both time columns, microseconds or nanoseconds since 1970.
-    """
-
-    time: int
+OVERLOAD = ("block", "shed")
+CHUNK = 1 << 16  # tuples of one push after which workers are told what has expired
 
 
 class Stream:
@@ -47,17 +40,25 @@ class Stream:
 
     def __init__(self, schema: pa.Schema, max_delay: int) -> None:
         self.schema = schema
-        self.rows = Rows(schema)
         self.watermark = Watermark(max_delay)
         self.pushed = 0  # tuples accepted, which is also the next position
         self.late = 0
+        self.shed = 0
         self.kept_back: list[pa.RecordBatch] = []
 
 
 class Join:
     """Joins two streams as they come.
 
-    Push record batches of either side in any rhythm from any thread; results are ready in `poll()` when a push returns.
+    Push record batches of either side in any rhythm from any thread, and poll for results. With algorithm="kang" they
+    are ready when a push returns; workers of a parallel algorithm hand them out a little later, all of them by close().
+
+    algorithm     "kang" (one core, in the pushing thread), "cell", "handshake", "low_latency", "grid", or "auto"
+    workers       threads of a parallel algorithm, any number from 1 up; layout=(rows, columns) of a "grid"
+    rate          expected tuples/s of each stream, or (r, s): what "auto" decides by
+    batch         most tuples that travel together between workers
+    overload      "block": a push waits while the workers are behind; "shed": what does not fit is dropped and counted
+    pin           keeps every worker on a core of its own, along the machine's topology
 
     >>> import pyarrow as pa, streamjoin as sj
     >>> trades = pa.schema({"ts": pa.int64(), "price": pa.float64()})
@@ -80,6 +81,12 @@ class Join:
         how: str = "inner",
         algorithm: str = "auto",
         access: str = "auto",
+        workers: int | str = "auto",
+        layout: Any = "auto",
+        rate: Any = None,
+        batch: int = 64,
+        overload: str = "block",
+        pin: bool = False,
         ordered: bool = False,
         max_delay: Any = 0,
         late: str = "drop",
@@ -92,6 +99,10 @@ class Join:
         r, s = widened(r), widened(s)
         if late not in LATE:
             raise OptionError(f'late="{late}" is not one of {", ".join(LATE)}')
+        if overload not in OVERLOAD:
+            raise OptionError(f'overload="{overload}" is not one of {", ".join(OVERLOAD)}')
+        if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= CHUNK:
+            raise OptionError(f"batch={batch!r} must be a whole number of tuples from 1 to {CHUNK:,}")
         self.plan: Plan = make_plan(
             r,
             s,
@@ -101,31 +112,41 @@ class Join:
             how=how,
             algorithm=algorithm,
             access=access,
+            workers=workers,
+            layout=layout,
+            rate=rate,
             suffixes=suffixes,
             max_delay=max_delay,
         )
         if (ordered or punctuations) and self.plan.unit is None:
             raise WindowError('ordered results and punctuations need time columns; give time="ts"')
         delay = self._delay(max_delay)
-        program = self.plan.program()
-        self._intake = Intake(self.plan, program)
+        self._intake = Intake(self.plan, self.plan.program())
         self._late_policy = late
+        self._shedding = overload == "shed"
         self._streams = {"r": Stream(r, delay), "s": Stream(s, delay)}
-        self._algorithm = Kang({side: self._intake.store(side) for side in SIDES})
-        self._order = OrderBuffer() if ordered else None
-        self._punctuate = punctuations
-        self._punctuation = SINCE_EVER
-        self._output: deque[pa.RecordBatch | Punctuation] = deque()
-        self._schema = self._output_schema()
-        self._results = 0
+        # Is lateness a matter here? A window of rows alone knows none.
+        self._timely = self.plan.unit is not None and (not self.plan.window.by_rows or ordered or punctuations)
+        self._output = Output(self.plan, self._intake.times, ordered, punctuations)
+        self._engine = self._make_engine(batch, pin)
+        self._started = clock.perf_counter()
         self._closed = False
         self._failure: BaseException | None = None
         self._lock = threading.Lock()
 
+    def _make_engine(self, batch: int, pin: bool) -> Engine:
+        plan, output = self.plan, self._output
+        if plan.algorithm == "kang":
+            return Sequential(self._intake, output.pairs, output.settled)
+        setup = Setup(plan.algorithm, plan.workers, plan.layout, batch, pin=pin)
+        engine = Parallel(plan, self._intake, setup, output.pairs, output.settled)
+        weakref.finalize(self, engine.abort)  # a join that was never closed must not leave threads behind
+        return engine
+
     @property
     def schema(self) -> pa.Schema:
         """The schema of the results."""
-        return self._schema
+        return self._output.schema
 
     def push_r(self, batch: Any) -> None:
         """Adds tuples to the left stream: a record batch, a table of any supported kind, or a dict of arrays."""
@@ -142,16 +163,13 @@ class Join:
             promised = {side: self._as_ticks(side, time) for side, time in (("r", r), ("s", s)) if time is not None}
             for side, time in promised.items():
                 self._streams[side].watermark.promise(time)
-            self._expire()
-            self._release()
+            self._guarded(self._moved_on)
 
-    def poll(self) -> Iterator[pa.RecordBatch | Punctuation]:
-        """What is ready now, each batch handed out once."""
-        for _ in range(len(self._output)):
-            try:
-                yield self._output.popleft()
-            except IndexError:  # another thread was faster
-                return
+    def poll(self, timeout: float = 0.0) -> Iterator[pa.RecordBatch | Punctuation]:
+        """What is ready, each batch handed out once. Waits up to `timeout` seconds if nothing is."""
+        yield from self._output.poll(timeout, lambda: self._closed or self._engine.failure is not None)
+        if not self._closed:
+            self._raise_failure()
 
     def late(self) -> list[tuple[str, pa.RecordBatch]]:
         """Late tuples handed back under late="keep", since the last call."""
@@ -162,7 +180,10 @@ class Join:
             return handed
 
     def close(self) -> None:
-        """Ends both streams. Everything pushed has been joined; what is ready stays in poll()."""
+        """Ends both streams. Everything pushed has been joined; what is ready stays in poll().
+
+        Raises the error that stopped the workers, if no push or poll has yet.
+        """
         with self._lock:
             if self._closed:
                 return
@@ -170,10 +191,18 @@ class Join:
             if self._failure is None:
                 for stream in self._streams.values():
                     stream.watermark.finish()
-                self._release()
-            for side, stream in self._streams.items():
-                stream.rows = Rows(stream.schema)
-                self._algorithm.expire(side, FOREVER)
+                self._output.note(self._snapshot())
+            self._engine.finish()
+            if self._failure is None and self._engine.failure is None:
+                self._engine.settle()
+            self._output.clear()
+            self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        """Tells what stopped the workers, once."""
+        if self._failure is None and self._engine.failure is not None:
+            self._failure = self._engine.failure
+            raise self._failure
 
     def __enter__(self) -> Join:
         return self
@@ -181,31 +210,46 @@ class Join:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except BaseException:
+            if error is None:  # the first error is the one to be told
+                raise
 
     def stats(self) -> dict[str, Any]:
-        """Counts so far: per side what was pushed, came late and is stored; results, comparisons, the punctuation."""
-        with self._lock:
-            sides = {}
-            for side, stream in self._streams.items():
-                store = self._algorithm.stores[side]
-                sides[side] = {
-                    "pushed": stream.pushed,
-                    "late": stream.late,
-                    "window": len(store),
-                    "store_bytes": store.nbytes,
-                    "raw_bytes": store.raw_bytes,
-                    "payload_bytes": stream.rows.nbytes,
-                }
-            return {
-                "algorithm": self.plan.algorithm,
-                "access": self.plan.access,
-                **sides,
-                "results": self._results,
-                "comparisons": sum(store.comparisons for store in self._algorithm.stores.values()),
-                "punctuation": None if self._punctuation == SINCE_EVER else self._punctuation,
-                "order_buffer": len(self._order) if self._order is not None else 0,
-            }
+        """What has happened so far.
+
+        Per side: tuples pushed, late and shed, the window and its bytes. For the join: results, comparisons, rates per
+        second, latency in milliseconds (arrival of the later tuple until the result is handed out), the punctuation and
+        how far it lies behind the input, results waiting for their order. Per worker: windows, comparisons per second,
+        queue depth, messages and tuples forwarded.
+        """
+        engine, output = self._engine.stats(), self._output
+        seconds = max(clock.perf_counter() - self._started, 1e-9)
+        sides = {}
+        for side, stream in self._streams.items():
+            counts = {"pushed": stream.pushed, "late": stream.late, "shed": stream.shed}
+            rate = {"pushed_per_s": stream.pushed / seconds}
+            sides[side] = counts | rate | engine[side] | {"payload_bytes": output.rows[side].nbytes}
+        for worker in engine["workers"]:
+            worker["comparisons_per_s"] = worker["comparisons"] / seconds
+        mark = self._mark()
+        return {
+            "algorithm": self.plan.algorithm,
+            "access": self.plan.access,
+            **sides,
+            "seconds": seconds,
+            "results": output.results,
+            "results_per_s": output.results / seconds,
+            "comparisons": engine["comparisons"],
+            "comparisons_per_s": engine["comparisons"] / seconds,
+            "latency_ms": output.latencies(),
+            "punctuation": None if output.punctuation == SINCE_EVER else output.punctuation,
+            "punctuation_lag": mark - output.punctuation if SINCE_EVER < output.punctuation <= mark else None,
+            "order_buffer": output.waiting,
+            "order_buffer_max": output.buffered,
+            "workers": engine["workers"],
+        }
 
     def _delay(self, max_delay: Any) -> int:
         if self.plan.unit is None or (isinstance(max_delay, int) and max_delay == 0):
@@ -217,27 +261,24 @@ class Join:
             raise WindowError(f"max_delay={max_delay!r} is negative; it says by how much a tuple may be late")
         return delay
 
-    def _output_schema(self) -> pa.Schema:
-        names = self.plan.output_names()
-        return pa.schema(
-            [
-                field.with_name(n)
-                for side in SIDES
-                for field, n in zip(self.plan.schemas[side], names[side], strict=True)
-            ]
-        )
-
     def _check_open(self) -> None:
+        if not self._closed:
+            self._raise_failure()
         if self._failure is not None:
             raise ClosedError(f"the join has failed and takes nothing more: {self._failure}") from self._failure
         if self._closed:
             raise ClosedError("the join is closed and takes nothing more; create a new Join")
 
     def _push(self, side: str, data: Any) -> None:
+        moment = clock.perf_counter_ns()
         with self._lock:
             self._check_open()
             stream = self._streams[side]
             table = as_table(side, data, stream.schema)
+            if self._shedding:
+                taken = self._engine.admit(side, table.num_rows)
+                stream.shed += table.num_rows - taken
+                table = table.slice(0, taken)
             times = self._intake.times(side, table) if self.plan.unit is not None else None
             late = self._late_rows(side, table, times)
             everything = table
@@ -249,71 +290,67 @@ class Join:
                 at = np.arange(first_position, first_position + table.num_rows, dtype=np.int64)
             else:
                 at = times
-            batch, kept = self._intake.prepare(side, table, at, self._streams[OTHER[side]].pushed, stream.rows.next)
-            try:
-                if late is not None:
-                    self._set_aside(stream, take_rows(everything, np.flatnonzero(late)))
-                self._accept(side, table, times, batch, kept)
-            except BaseException as error:
-                self._failure = error
-                raise
+            number = self._output.rows[side].next
+            batch, kept = self._intake.prepare(side, table, at, self._streams[OTHER[side]].pushed, number)
+            if late is not None:
+                self._set_aside(stream, take_rows(everything, np.flatnonzero(late)))
+            self._guarded(self._accept, side, table, times, batch, kept, moment)
 
-    def _accept(self, side: str, table: pa.Table, times: Array | None, batch: Tuples, kept: Array | None) -> None:
-        """From here on the tuples are part of the join."""
-        stream = self._streams[side]
-        stream.pushed += table.num_rows
-        if times is not None:
-            stream.watermark.advance(times)
+    def _guarded(self, action: Any, *arguments: Any) -> None:
+        """From here on the tuples are part of the join: what goes wrong ends it."""
+        try:
+            action(*arguments)
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _accept(
+        self, side: str, table: pa.Table, times: Array | None, batch: Tuples, kept: Array | None, moment: int
+    ) -> None:
+        stream, rows = self._streams[side], table
         if kept is not None:
-            table = take_rows(table, np.flatnonzero(kept))
-        if table.num_rows:
-            stream.rows.append(table, int(batch.at.max()))
-        for r, s in self._algorithm.arrive(side, batch):
-            self._emit(r, s)
-        self._expire()
-        self._release()
+            rows = take_rows(table, np.flatnonzero(kept))
+        if rows.num_rows:
+            self._output.append(side, rows, int(batch.at.max()), moment)
+        counted = np.arange(table.num_rows + 1) if kept is None else np.concatenate([[0], np.cumsum(kept)])
+        step = max(table.num_rows, 1) if isinstance(self._engine, Sequential) else CHUNK
+        for begin in range(0, table.num_rows, step):
+            end = min(begin + step, table.num_rows)
+            self._engine.arrive(side, batch.part(int(counted[begin]), int(counted[end])))
+            stream.pushed += end - begin
+            if times is not None:
+                stream.watermark.advance(times[begin:end])
+            self._expire()
+        self._moved_on()
 
-    def _emit(self, r: Array, s: Array) -> None:
-        self._results += len(r)
-        parts = [self._streams["r"].rows.take(r), self._streams["s"].rows.take(s)]
-        table = pa.table([column for part in parts for column in part.columns], schema=self._schema)
-        if self._order is None:
-            self._output.extend(table.to_batches())
-            return
-        times = (self._intake.times(side, rows) for side, rows in zip(SIDES, parts, strict=True))
-        self._order.add(table, np.maximum(*times))
+    def _moved_on(self) -> None:
+        """The input has come further: what has expired goes, what is complete is handed out."""
+        self._expire()
+        self._output.note(self._snapshot())
+        self._engine.settle()
+
+    def _snapshot(self) -> Snapshot:
+        rows = self._output.rows
+        return Snapshot((rows["r"].next, rows["s"].next), self._mark(), (self._horizon("r"), self._horizon("s")))
+
+    def _mark(self) -> int:
+        """Below this time no tuple follows on either side."""
+        if not self._timely:
+            return SINCE_EVER
+        return min(stream.watermark.value for stream in self._streams.values())
+
+    def _horizon(self, stored: str) -> int:
+        """Tuples of a side below this place meet no further arrival."""
+        side, window = OTHER[stored], self.plan.window
+        stream = self._streams[side]
+        place = stream.pushed if window.by_rows else stream.watermark.value
+        return window.horizon(side, place, self._streams[stored].pushed)
 
     def _expire(self) -> None:
-        window: Window = self.plan.window
-        for side in SIDES:
-            stored, stream = OTHER[side], self._streams[side]
-            place = stream.pushed if window.by_rows else stream.watermark.value
-            horizon = window.horizon(side, place, self._streams[stored].pushed)
+        for stored in SIDES:
+            horizon = self._horizon(stored)
             if horizon > SINCE_EVER:
-                self._algorithm.expire(stored, horizon)
-                self._streams[stored].rows.expire(horizon)
-
-    def _release(self) -> None:
-        """Moves the punctuation on, and with it what is in order."""
-        if not self._timely:
-            return
-        mark = min(stream.watermark.value for stream in self._streams.values())
-        if mark <= self._punctuation:
-            return
-        self._punctuation = mark
-        if self._order is not None:
-            table = self._order.release(mark)
-            if table is not None:
-                self._output.extend(table.to_batches())
-        if self._punctuate:
-            self._output.append(Punctuation(mark))
-
-    @property
-    def _timely(self) -> bool:
-        """Is lateness a matter here? A window of rows alone knows none."""
-        return self.plan.unit is not None and (
-            not self.plan.window.by_rows or self._order is not None or self._punctuate
-        )
+                self._engine.expire(stored, horizon, self._streams[OTHER[stored]].pushed)
 
     def _late_rows(self, side: str, table: pa.Table, times: Array | None) -> Array | None:
         """Which rows came too late for their window; None if none did. Changes nothing."""

@@ -26,6 +26,11 @@ class Rows:
     def nbytes(self) -> int:
         return sum(chunk.nbytes for chunk in self._chunks)
 
+    @property
+    def oldest(self) -> int:
+        """The number of the oldest row that is kept."""
+        return self._first[0] if self._first else self.next
+
     def append(self, table: pa.Table, last_at: int) -> None:
         """Adds rows whose largest place is `last_at`, merging small chunks so that they stay few."""
         if not table.num_rows:

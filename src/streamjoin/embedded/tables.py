@@ -39,10 +39,12 @@ def join_tables(
     plan = make_plan(tables["r"].schema, tables["s"].schema, static=True, **options)
     if ordered and plan.unit is None:
         raise SchemaError('ordered=True needs time columns; give time="ts"')
-    join = TableJoin(plan, tables)
+    join = _join(plan, tables)
     rows_r, rows_s = join.pairs()
     if stats is not None:
-        stats.update(algorithm=plan.algorithm, access=plan.access, comparisons=join.comparisons)
+        stats.update(algorithm=plan.algorithm, access=plan.access, comparisons=join.comparisons, workers=plan.workers)
+        if join.workers:
+            stats["per_worker"] = list(join.workers)
     if ordered:
         times = np.maximum(join.intake.times("r", tables["r"])[rows_r], join.intake.times("s", tables["s"])[rows_s])
         order = np.argsort(times, kind="stable")
@@ -50,13 +52,23 @@ def join_tables(
     return gather(left, right, rows_r, rows_s, plan.output_names())
 
 
+def _join(plan: Plan, tables: dict[str, pa.Table]) -> TableJoin:
+    if plan.algorithm == "kang":
+        return TableJoin(plan, tables)
+    from streamjoin.embedded.streamed import StreamedJoin
+
+    return StreamedJoin(plan, tables)
+
+
 class TableJoin:
     """One join of two tables, to row numbers."""
+
+    workers: tuple[dict[str, Any], ...] = ()
 
     def __init__(self, plan: Plan, tables: dict[str, pa.Table]) -> None:
         self.plan = plan
         self.program: Program = plan.program()
-        self.intake = Intake(plan, self.program, place=plan.access == "band")
+        self.intake = Intake(plan, self.program, place=plan.access == "band" and plan.algorithm == "kang")
         self.tables = tables
         self.comparisons = 0
 

@@ -23,16 +23,21 @@ def run(
     rate: int = 1_000,
     window: str = "15 seconds",
     report: Callable[[str, float], None] = lambda text, done: None,
+    algorithm: str = "kang",
+    workers: int | str = "auto",
 ) -> dict[str, Any]:
-    """Joins so many tuples of each stream and verifies the result. `report` is told what happens and how far it is."""
+    """Joins so many tuples of each stream and verifies the result. `report` is told what happens and how far it is.
+
+    Workers hand out results a little after a push; the last ones are there when the join is closed.
+    """
     report("compiling the join (a first run takes some seconds, later ones find it in the cache)", 0.0)
-    with _join(window) as warm:
+    with _join(window, algorithm, workers) as warm:
         for _ in range(2):
             warm.push_r(Source("r", rate).batch(BATCH))
             warm.push_s(Source("s", rate).batch(BATCH))
     sources = {side: Source(side, rate) for side in "rs"}
     found: list[Array] = []
-    with _join(window) as join:
+    with _join(window, algorithm, workers) as join:
         start = time.perf_counter()
         while sources["s"].count < tuples:
             join.push_r(sources["r"].batch(BATCH))
@@ -46,7 +51,9 @@ def run(
                 f"windows {stats['r']['window']:,} | {stats['s']['window']:,}",
                 sources["s"].count / tuples,
             )
-        stats = join.stats()
+    elapsed = time.perf_counter() - start
+    found += [_pair_times(batch) for batch in join.poll()]
+    stats = join.stats()
     report("verifying: every pair of the two streams is looked at", 1.0)
     expected = _expected(sources, parse_duration(window) // 1000)
     got = np.concatenate([np.zeros((0, 2), np.int64), *found])
@@ -60,13 +67,15 @@ def run(
         "comparisons": stats["comparisons"],
         "window": window,
         "predicate": BAND,
+        "algorithm": stats["algorithm"],
+        "workers": join.plan.workers,
         "access": stats["access"],
         "machine": machine(),
     }
 
 
-def _join(window: str) -> Join:
-    return Join(r=schema("r"), s=schema("s"), on=BAND, within=window, time="ts")
+def _join(window: str, algorithm: str, workers: int | str) -> Join:
+    return Join(r=schema("r"), s=schema("s"), on=BAND, within=window, time="ts", algorithm=algorithm, workers=workers)
 
 
 def _pair_times(batch: Any) -> Array:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
-from pathlib import Path
 from typing import Any
+
+from streamjoin.core.cores import usable_cores
+from streamjoin.core.model.costs import processor
 
 
 def machine() -> dict[str, Any]:
@@ -14,22 +15,11 @@ def machine() -> dict[str, Any]:
     import numba
     import numpy as np
 
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return {
-        "cpu": _cpu_name(),
-        "cores": usable,
+        "cpu": processor(),
+        "cores": usable_cores(),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "numba": numba.__version__,
         "llvmlite": llvmlite.__version__,
     }
-
-
-def _cpu_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()

@@ -7,23 +7,78 @@ A probe [lo, hi] meets stored boxes whose coordinate lies in [lo - width, hi], w
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from streamjoin.core.kernels.cells import cell_of
-from streamjoin.core.kernels.layout import COMPARED, COUNT, ROW, RUN, STEP
-from streamjoin.core.kernels.scalar import down32
+from streamjoin.core.compiled import njit
+from streamjoin.core.kernels.cells import cell_of, coarsen, order_by_cell, total_cells
+from streamjoin.core.kernels.layout import (
+    BEGIN,
+    BUCKETS,
+    CELLS,
+    COMPARED,
+    COUNT,
+    DIRECTORY,
+    END,
+    FIRST_AT,
+    HIGH,
+    LAST_AT,
+    LOW,
+    ORIGIN,
+    ROW,
+    RUN,
+    RUN_COUNT,
+    SCALE,
+    STEP,
+    WIDTH,
+)
+from streamjoin.core.kernels.scalar import FARTHEST, down32
+
+FEW = 256  # probes that are not worth ordering
+
+
+@njit(nogil=True, cache=True)
+def learn(band, lo, hi, first, stop):
+    """Follows the width of the probing boxes first..stop-1: the cells of later runs are cut to it."""
+    for d in range(len(band.reach)):
+        total, seen = 0.0, 0
+        for i in range(first, stop):
+            low, high = lo[d, i], hi[d, i]
+            if abs(low) < FARTHEST and abs(high) < FARTHEST:
+                total += np.float64(high - low)
+                seen += 1
+        if seen:
+            mean = total / seen
+            band.reach[d] = mean if np.isnan(band.reach[d]) else 0.9 * band.reach[d] + 0.1 * mean
+
+
+@njit(nogil=True, cache=True)
+def aim(band, p, first, stop, order):
+    """Orders probes first..stop-1 by the cells of the largest run: neighbours then read what is in the cache."""
+    n, runs, largest = stop - first, band.runs, 0
+    if n < FEW or not band.state[RUN_COUNT]:
+        for k in range(n):
+            order[k] = first + k
+        return
+    for run in range(1, band.state[RUN_COUNT]):
+        if runs[run, END] - runs[run, BEGIN] > runs[largest, END] - runs[largest, BEGIN]:
+            largest = run
+    box = band.boxes[largest].copy()
+    buckets = coarsen(box, runs[largest, BUCKETS], 4 * n)
+    starts = np.empty(total_cells(box, buckets) + 1, np.uint32)
+    order_by_cell(p.hi, p.key, first, stop, box, buckets, starts, order)
+    for k in range(n):
+        order[k] += np.uint32(first)
 
 
 @njit(nogil=True, error_model="numpy", forceinline=True)
-def touched(p, i, runs, run, first, last, here):
+def touched(p, i, box, first, last, here):
     """Fills the cells per dimension that probe i touches in a run; returns the number of contiguous ranges, or 0."""
     count, dims = 1, len(first)
     for d in range(dims):
-        low, high = down32(p.lo[d, i], runs.width[run, d]), p.hi[d, i]
-        if high < runs.low[run, d] or low > runs.high[run, d]:
+        low, high = down32(p.lo[d, i], box[WIDTH, d]), p.hi[d, i]
+        if high < box[LOW, d] or low > box[HIGH, d]:
             return 0
-        first[d] = cell_of(low, runs.origin[run, d], runs.scale[run, d], runs.cells[run, d])
-        last[d] = cell_of(high, runs.origin[run, d], runs.scale[run, d], runs.cells[run, d])
+        first[d] = cell_of(low, box[ORIGIN, d], box[SCALE, d], box[CELLS, d])
+        last[d] = cell_of(high, box[ORIGIN, d], box[SCALE, d], box[CELLS, d])
         here[d] = first[d]
         if d < dims - 1:
             count *= last[d] - first[d] + 1
@@ -41,29 +96,31 @@ def advance(here, first, last):
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def candidates(p, runs, run_count, directory, ranges, cursor):
-    """All probes against all runs. Fills `ranges`; returns False if there are more."""
-    count, capacity, compared, dims = 0, len(ranges.probe), 0, p.lo.shape[0]
+def candidates(p, order, probe_count, band, ranges, cursor):
+    """Probes order[0], order[1], ... against all runs. Fills `ranges`; returns False if there are more."""
+    runs, directory, dims = band.runs, band.directory, len(band.reach)
+    count, capacity, compared = 0, len(ranges.probe), 0
     first, last, here = np.empty(dims, np.int64), np.empty(dims, np.int64), np.empty(dims, np.int64)
-    for run in range(cursor[RUN], run_count):
-        begin, first_at, last_at = runs.begin[run], runs.first_at[run], runs.last_at[run]
-        mask = runs.buckets[run] - 1
-        for i in range(cursor[STEP], len(p.since)):
+    for run in range(cursor[RUN], band.state[RUN_COUNT]):
+        box, mask = band.boxes[run], runs[run, BUCKETS] - 1
+        begin, first_at, last_at = runs[run, BEGIN], runs[run, FIRST_AT], runs[run, LAST_AT]
+        for k in range(cursor[STEP], probe_count):
+            i = np.int64(order[k])
             since, until = p.since[i], p.until[i]
             if since > last_at or until < first_at:
                 continue
             inside = since <= first_at and last_at <= until
-            found = touched(p, i, runs, run, first, last, here)
+            found = touched(p, i, box, first, last, here)
             for row in range(found):
                 if row >= cursor[ROW]:
                     if count == capacity:
-                        cursor[RUN], cursor[STEP], cursor[ROW], cursor[COUNT] = run, i, row, count
+                        cursor[RUN], cursor[STEP], cursor[ROW], cursor[COUNT] = run, k, row, count
                         cursor[COMPARED] += compared
                         return False
                     cell = np.int64(p.key[i]) & mask
                     for d in range(dims - 1):
-                        cell = cell * runs.cells[run, d] + here[d]
-                    cell = runs.directory[run] + cell * runs.cells[run, dims - 1]
+                        cell = cell * np.int64(box[CELLS, d]) + here[d]
+                    cell = runs[run, DIRECTORY] + cell * np.int64(box[CELLS, dims - 1])
                     start = begin + np.int64(directory[cell + first[dims - 1]])
                     stop = begin + np.int64(directory[cell + last[dims - 1] + 1])
                     if start < stop:
@@ -74,6 +131,6 @@ def candidates(p, runs, run_count, directory, ranges, cursor):
                 advance(here, first, last)
             cursor[ROW] = 0
         cursor[STEP] = 0
-    cursor[RUN], cursor[COUNT] = run_count, count
+    cursor[RUN], cursor[COUNT] = band.state[RUN_COUNT], count
     cursor[COMPARED] += compared
     return True

@@ -1,30 +1,90 @@
-"""The grid of a run: which cell a tuple falls into, and the order of tuples by cell."""
+"""The grid of a run: how finely it is cut into cells, which cell a tuple falls into, the order of tuples by cell.
+
+A grid is part of a run's box, an array of BOX_FIELDS rows with one value per dimension; see `layout.py`.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from streamjoin.core.compiled import njit
+from streamjoin.core.kernels.layout import CELLS, FINITE_HIGH, FINITE_LOW, HIGH, LOW, ORIGIN, SCALE, WIDTH
 from streamjoin.core.kernels.scalar import FARTHEST
+
+TUPLES_PER_CELL = 4
+CELLS_PER_PROBE = 2  # cells across a probe's box in all dimensions but the last: each costs a jump
+CELLS_PER_PROBE_LAST = 4  # and in the last, where they are contiguous
+TOLD_APART = 65536  # key hashes
 
 
 @njit(nogil=True, forceinline=True)
 def cell_of(value, origin, scale, cells):
     """The cell of a coordinate: monotone, so that a range of coordinates lies in the range of its ends' cells."""
-    if cells == 1:
-        return np.int64(0)
-    place = (np.float64(value) - origin) * scale
-    if place < 1.0:
-        return np.int64(0)
-    if place >= cells:
-        return np.int64(cells - 1)
-    return np.int64(place)
+    return np.int64(min(max((np.float64(value) - origin) * scale, 0.0), cells - 1.0))
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def choose_grid(n, keys, box, reach):
+    """Cuts a run of n tuples with about `keys` distinct keys into cells. Returns the hash buckets in front of them.
+
+    Enough that a probe reads little in vain, not more than the tuples pay for: there are at most n / 2, or one. A probe
+    looks across the widest box and its own reach (nan: unknown). Dimensions that this does not cut stay whole; the
+    others share what the number of tuples allows in proportion to how far a probe's box is from covering them.
+    """
+    dims, buckets, budget = box.shape[1], 1, max(1, n // TUPLES_PER_CELL)
+    while buckets < min(keys, budget):
+        buckets *= 2
+    budget = max(1, budget // buckets)
+    for d in range(dims):  # CELLS first holds how many are wanted, zero where nothing is to be cut
+        span, box[CELLS, d] = box[FINITE_HIGH, d] - box[FINITE_LOW, d], 0.0
+        if span > 0:
+            look = box[WIDTH, d] + (0.0 if np.isnan(reach[d]) else reach[d])
+            across = min(span / look, np.float64(budget)) if look > 0 else np.float64(budget)
+            if across > 2:
+                box[CELLS, d] = across * (CELLS_PER_PROBE_LAST if d == dims - 1 else CELLS_PER_PROBE)
+    factor, settled = 1.0, budget == 1
+    while not settled:
+        cut, product = 0, 1.0
+        for d in range(dims):
+            if box[CELLS, d] > 0:
+                cut, product = cut + 1, product * box[CELLS, d]
+        factor = min(1.0, (budget / product) ** (1.0 / max(cut, 1)))
+        settled = True
+        for d in range(dims):
+            if 0 < box[CELLS, d] * factor < 1.5:
+                box[CELLS, d], settled = 0.0, False
+    for d in range(dims):
+        low, cells = box[FINITE_LOW, d], np.floor(box[CELLS, d] * factor) if budget > 1 else 0.0
+        box[CELLS, d] = max(1.0, cells)
+        box[SCALE, d] = cells / (box[FINITE_HIGH, d] - low) if cells > 1 else 0.0
+        box[ORIGIN, d] = low if np.isfinite(low) else 0.0
+    return buckets
 
 
 @njit(nogil=True, cache=True)
-def extent(coord, begin, end, low, high, finite_low, finite_high):
+def total_cells(box, buckets):
+    total = np.int64(buckets)
+    for d in range(box.shape[1]):
+        total *= np.int64(box[CELLS, d])
+    return total
+
+
+@njit(nogil=True, cache=True)
+def coarsen(box, buckets, most):
+    """Joins neighbouring cells, the last dimension first, until at most `most` are left; returns the hash buckets."""
+    for d in range(box.shape[1] - 1, -1, -1):
+        while box[CELLS, d] > 1 and total_cells(box, buckets) > most:
+            box[CELLS, d] = np.ceil(box[CELLS, d] / 2)
+            box[SCALE, d] /= 2
+    while buckets > 1 and total_cells(box, buckets) > most:
+        buckets //= 2
+    return buckets
+
+
+@njit(nogil=True, cache=True)
+def extent(coord, begin, end, box):
     """Smallest and largest coordinate per dimension of tuples begin..end-1; again without those at an axis' end."""
-    for d in range(coord.shape[0]):
+    for d in range(box.shape[1]):
         small, large = np.float32(np.inf), np.float32(-np.inf)
         small_finite, large_finite = np.float32(np.inf), np.float32(-np.inf)
         for j in range(begin, end):
@@ -32,42 +92,52 @@ def extent(coord, begin, end, low, high, finite_low, finite_high):
             small, large = min(small, value), max(large, value)
             if abs(value) < FARTHEST:
                 small_finite, large_finite = min(small_finite, value), max(large_finite, value)
-        low[d], high[d] = small, large
-        finite_low[d], finite_high[d] = small_finite, large_finite
+        box[LOW, d], box[HIGH, d] = small, large
+        box[FINITE_LOW, d], box[FINITE_HIGH, d] = small_finite, large_finite
 
 
 @njit(nogil=True, cache=True)
-def distinct_keys(key, begin, end):
-    """A rough count of the distinct hashes among tuples begin..end-1, at most 65536."""
-    seen = np.zeros(65536, np.bool_)
+def new_keys(key, begin, end, seen):
+    """How many hashes of tuples begin..end-1 were not yet `seen`, a bitmap that tells TOLD_APART of them apart."""
     count = 0
     for j in range(begin, end):
-        slot = (key[j] ^ (key[j] >> np.uint32(16))) & np.uint32(65535)
-        if not seen[slot]:
-            seen[slot] = True
+        slot = np.uint64((key[j] ^ (key[j] >> np.uint32(16))) & np.uint32(TOLD_APART - 1))
+        word, bit = slot >> np.uint64(6), np.uint64(1) << (slot & np.uint64(63))
+        if not seen[word] & bit:
+            seen[word] |= bit
             count += 1
     return count
 
 
 @njit(nogil=True, cache=True)
-def order_by_cell(coord, key, begin, end, origin, scale, cells, buckets, starts, order):
+def number_cells(coord, key, begin, count, box, buckets, cell):
+    """The cells, row-major, of tuples begin..begin+count-1."""
+    if buckets > 1:
+        for k in range(count):
+            cell[k] = key[begin + k] & np.uint32(buckets - 1)
+    else:
+        for k in range(count):
+            cell[k] = np.uint32(0)
+    for d in range(box.shape[1]):
+        origin, scale, cells = box[ORIGIN, d], box[SCALE, d], box[CELLS, d]
+        if cells > 1:
+            for k in range(count):
+                cell[k] = np.uint32(cell[k] * np.int64(cells) + cell_of(coord[d, begin + k], origin, scale, cells))
+
+
+@njit(nogil=True, cache=True)
+def order_by_cell(coord, key, begin, end, box, buckets, starts, order):
     """Counting sort: fills `starts` (one per cell, and the end) and `order` (offsets from begin, cell by cell)."""
-    n, dims, keyed = end - begin, coord.shape[0], buckets > 1
+    n, total = end - begin, len(starts) - 1
     cell = np.empty(n, np.uint32)
-    starts[:] = 0
+    number_cells(coord, key, begin, n, box, buckets, cell)
+    for c in range(total + 1):
+        starts[c] = 0
     for k in range(n):
-        number = np.int64(key[begin + k]) & (buckets - 1) if keyed else np.int64(0)
-        for d in range(dims):
-            number = number * cells[d] + cell_of(coord[d, begin + k], origin[d], scale[d], cells[d])
-        cell[k] = number
-        starts[number + 1] += np.uint32(1)
-    for c in range(1, len(starts)):
-        starts[c] += starts[c - 1]
-    for k in range(n - 1, -1, -1):  # backwards over the ends: stable, and leaves the starts in place
-        ends = starts[cell[k] + 1] - np.uint32(1)
-        starts[cell[k] + 1] = ends
-        order[ends] = k
-    # every entry but the first now holds the start of the cell before it
-    for c in range(1, len(starts) - 1):
-        starts[c] = starts[c + 1]
-    starts[len(starts) - 1] = n
+        starts[cell[k]] += np.uint32(1)
+    for c in range(total):
+        starts[c + 1] += starts[c]
+    for k in range(n - 1, -1, -1):  # backwards from the ends of the cells: stable, and leaves their starts
+        place = starts[cell[k]] - np.uint32(1)
+        starts[cell[k]] = place
+        order[place] = k

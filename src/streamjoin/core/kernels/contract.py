@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+from streamjoin.core.compiled import njit
 
 DIMS = 2  # of the boxes that a scan looks at
 GUARDED = False  # is the predicate to be asked only about pairs in the window?

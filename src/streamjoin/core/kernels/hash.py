@@ -8,8 +8,8 @@ the begin.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from streamjoin.core.compiled import njit
 from streamjoin.core.kernels.layout import COMPARED, COUNT, ROW, STEP
 
 AHEAD = 64

@@ -50,6 +50,66 @@ class Runs(NamedTuple):
     directory: Array  # int64 (runs): where the run's cell starts lie in the store's directory
 
 
+class Source(NamedTuple):
+    """Where a band window copies its arrivals from. All arrays are contiguous and writable: one type, compiled once."""
+
+    columns: Array  # int64 (2, columns): address and item size in bytes of each predicate column
+    coord: Array  # float32 (dims or more, n)
+    key: Array  # uint32, not read if the window has no keys
+    at: Array  # int64
+    number: Array  # int64
+    width: Array  # float32 (dims or more): no box among them is wider
+
+
+class Band(NamedTuple):
+    """All there is to one band window, so that compiled code can own it; see `kernels/runs.py`.
+
+    A position is the same place in every column. Runs lie anywhere; what lies between them is nobody's.
+    """
+
+    state: Array  # int64
+    columns: Array  # int64 (2, n): address and bytes per position of every array that has positions, see below
+    coord: Array  # float32 (dims, capacity and more): lower corners
+    key: Array  # uint32 (capacity, or 1 without keys)
+    runs: Array  # int64 (rows, run fields): oldest first; the last rows are the jobs', for what they will have made
+    boxes: Array  # float64 (rows, box fields, dims): the same runs
+    directory: Array  # uint32 (capacity / 2): a run at position p has its cell starts from p / 2 on
+    reach: Array  # float64 (dims): how wide the probes' boxes are on average, nan if unknown
+    jobs: Array  # int64 (most jobs, job fields): merges under way
+    seen: Array  # uint64 (most jobs, words): which key hashes a job has met
+    held: Array  # bool (blocks): does memory stand behind a block of positions?
+    target: Array  # uint32: room for a piece of work
+
+
+# Band.columns: the predicate's columns, coordinates by dimension, at, number, key if there is one, directory.
+
+# Band.state
+NEWEST = 0  # largest tuple number so far
+LIVE = 1  # tuples
+RUN_COUNT = 2
+CLOSED = 3  # runs, from the oldest on, that are merged no more
+RAW = 4  # runs, from the newest on, that are not ordered yet
+JOB_COUNT = 5
+TAKEN = 6  # tuples that an insert took before it found no room
+STARVED = 7  # a job found no room
+CAPACITY = 8  # positions
+NURSERY = 9  # positions, from the first on, kept for small runs
+TOP = 10  # no position from here on has been written to
+HELD = 11  # blocks that memory stands behind
+PAGE = 12  # bytes of a page of memory
+KEYED = 13
+WORK = 14  # tuples moved by merging, since the beginning
+STATE_FIELDS = 15
+
+# Band.runs: positions, places in the window, hash buckets (a power of two), where in the directory the cell starts lie.
+BEGIN, END, FIRST_AT, LAST_AT, BUCKETS, DIRECTORY = range(6)
+RUN_FIELDS = 6
+# Band.boxes, per dimension: the extent of the coordinates, the same without those at an axis' end, the widest box, and
+# the grid: where it begins, its cells per unit, and their number.
+LOW, HIGH, FINITE_LOW, FINITE_HIGH, WIDTH, ORIGIN, SCALE, CELLS = range(8)
+BOX_FIELDS = 8
+
+
 class Ranges(NamedTuple):
     """Candidates, as an access path finds them: probe i against stored positions start..stop-1."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from streamjoin.core.compiled import njit
 
 FARTHEST = float(np.float32(1e19))  # coordinates end here: their squares are still finite in float32
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from streamjoin.core.compiled import njit
 from streamjoin.core.kernels.contract import GUARDED, match
 from streamjoin.core.kernels.layout import FOUND, PLACE, RANGE
 from streamjoin.core.kernels.scalar import full_number

@@ -6,8 +6,7 @@ blocks that hit are visited again.
 
 from __future__ import annotations
 
-from numba import njit
-
+from streamjoin.core.compiled import njit
 from streamjoin.core.kernels.contract import match
 from streamjoin.core.kernels.layout import FOUND, PLACE, RANGE
 from streamjoin.core.kernels.scalar import full_number

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from streamjoin.core.compiled import njit
 from streamjoin.core.kernels.layout import COMPARED, COUNT, RUN, STEP
 
 BLOCK = 2048  # stays in the first-level cache while all probes pass over it

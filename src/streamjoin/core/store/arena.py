@@ -1,4 +1,4 @@
-"""Columns that grow at the end and shrink at the front: the memory under every window store."""
+"""The memory under every window store: columns that grow at the end and shrink at the front."""
 
 from __future__ import annotations
 
@@ -49,6 +49,14 @@ class Tuples:
     def take(self, order: Array) -> Tuples:
         """The tuples at these places of the batch."""
         return self._take(order, ("lo", "hi", "coord", "key", "at", "since", "until", "number"))
+
+    def part(self, begin: int, end: int) -> Tuples:
+        """Tuples begin..end-1, without copying."""
+        if begin == 0 and end == len(self):
+            return self
+        along = ("lo", "hi", "coord", "key", "at", "since", "until", "number")
+        views = {name: getattr(self, name)[..., begin:end] for name in along}
+        return replace(self, columns=tuple(column[begin:end] for column in self.columns), **views)
 
     def probing(self, order: Array, keyed: bool) -> Tuples:
         """The tuples at these places of the batch, as far as probing needs them."""
@@ -102,27 +110,6 @@ class Arena:
         if len(batch):
             self.newest = max(self.newest, int(batch.number.max()))
         return shift
-
-    def fill(self, batch: Tuples, order: Array) -> None:
-        """Makes the tuples of a batch, in this order, the whole content of an empty arena."""
-        self.stored = Stored(
-            tuple(column[order] for column in batch.columns),
-            np.take(batch.coord, order, axis=1),
-            batch.key[order] if self.shape.keyed else np.empty(1, np.uint32),
-            batch.at[order],
-            batch.number.astype(np.uint32)[order],
-        )
-        self.begin, self.end, self.capacity = 0, len(batch), len(batch)
-        self.newest = int(batch.number.max(initial=0))
-
-    def reorder(self, begin: int, end: int, order: Array) -> None:
-        """Puts position begin + order[k] at begin + k, for every column."""
-        stored = self.stored
-        arrays = [*stored.columns, *stored.coord, stored.at, stored.number]
-        if self.shape.keyed:
-            arrays.append(stored.key)
-        for array in arrays:
-            array[begin:end] = array[begin:end][order]
 
     def drop(self, count: int) -> None:
         """Forgets the oldest tuples."""

@@ -1,173 +1,238 @@
-"""Band access: runs ordered by cell, merged in tiers, dropped as a whole.
+"""Band access: runs ordered by cell, in memory that is reserved as address space and taken as it is needed.
 
-    oldest  [  closed  ][  closed  ][  closed  ][ run ][ run ][r]  newest
-             about 1/PARTS of the window each    each at least GROWTH times the next
-
-A batch becomes a small run. While the newest run is more than 1/GROWTH of the one before, the two become one, so that a
-probe meets few runs. Once the newest runs together make up a part of the window, they become one that is closed: it is
-merged no more, and dropped when its last tuple has expired.
+What happens to a window is compiled, see `core/kernels/runs.py`; here are its arrays.
 """
 
 from __future__ import annotations
 
+import mmap
+import os
 from types import ModuleType
 
 import numpy as np
 
-from streamjoin.core.grid import Grid, choose_grid
-from streamjoin.core.kernels.band import candidates
-from streamjoin.core.kernels.cells import distinct_keys, extent, order_by_cell
-from streamjoin.core.kernels.layout import Array, Probes, Ranges
-from streamjoin.core.kernels.scalar import FARTHEST
+from streamjoin.core.kernels.band import aim, candidates, learn
+from streamjoin.core.kernels.cells import TOLD_APART, choose_grid, extent, new_keys, order_by_cell, total_cells
+from streamjoin.core.kernels.layout import (
+    BEGIN,
+    BOX_FIELDS,
+    BUCKETS,
+    CAPACITY,
+    DIRECTORY,
+    END,
+    FIRST_AT,
+    HELD,
+    JOB_COUNT,
+    KEYED,
+    LAST_AT,
+    LIVE,
+    NEWEST,
+    NURSERY,
+    PAGE,
+    RUN_COUNT,
+    RUN_FIELDS,
+    STARVED,
+    STATE_FIELDS,
+    TOP,
+    WIDTH,
+    Array,
+    Band,
+    Probes,
+    Ranges,
+    Source,
+    Stored,
+)
+from streamjoin.core.kernels.memory import BLOCK, GRANULE, hold
+from streamjoin.core.kernels.runs import AT_ONCE, JOB_FIELDS, MOST_JOBS, PIECE, crowded, expire, insert
+from streamjoin.core.kernels.simd import LANES
 from streamjoin.core.store.arena import Shape, Tuples
 from streamjoin.core.store.base import Store, Trouble
-from streamjoin.core.store.runs import RunList
 
-GROWTH = 2
-PARTS = 4
-MOST_CLOSED = 2 * PARTS
-SMALL = 4096  # runs up to this size merge without regard to the window
-SORT_PROBES = 256
+FIRST_CAPACITY = 128 * BLOCK
+MOST_POSITIONS = 1 << 32
+NURSERY_SIZE = 16 * AT_ONCE
+RUNS = 64
 
 
 class BandStore(Store):
-    """Runs ordered by cell; see `core/kernels/band.py`."""
+    """Runs ordered by cell. `band` is all of it, for compiled code that takes over; it changes when room is made."""
 
     access = "band"
 
     def __init__(self, shape: Shape, exact: ModuleType, trouble: Trouble) -> None:
         super().__init__(shape, exact, trouble)
-        self._runs = RunList(shape.dims)
-        self._directory = np.zeros(SMALL, np.uint32)
-        self._used = 0  # entries of the directory in use
-        self._closed = 0  # runs, from the oldest on, that are merged no more
-        self._reach = np.full(shape.dims, np.nan)  # how wide the probes' boxes are, on average
+        self._order = np.zeros(0, np.uint32)
+        self._reach = np.full(shape.dims, np.nan)
+        self._clear(FIRST_CAPACITY)
+
+    @property
+    def stored(self) -> Stored:
+        return self._stored
+
+    @property
+    def newest(self) -> int:
+        return int(self.band.state[NEWEST])
+
+    def __len__(self) -> int:
+        return int(self.band.state[LIVE])
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self._directory.nbytes
+        return int(self.band.state[HELD]) * BLOCK * self._position_bytes
 
     def insert(self, batch: Tuples) -> None:
-        if not len(batch):
-            return
-        self._runs.shift(self.arena.append(batch))
-        runs, size, width, first = self._runs, len(batch), batch.width, self._runs.count
-        part = max(len(self) // PARTS, SMALL)
-        closing = self.arena.end - self._open_from() >= part
-        while first > self._closed and (closing or runs.size(first - 1) < GROWTH * size):
-            first -= 1
-            size += runs.size(first)
-            width = np.maximum(width, runs.arrays.width[first])
-        self._replace(first, [(self.arena.end - size, self.arena.end, width)])
-        self._closed += closing
-        if self._closed > MOST_CLOSED:
-            self._consolidate(part)
+        source, _columns = as_source(batch)
+        while not insert(self.band, source, 0, len(batch)):
+            self.make_room(len(batch))
+
+    def expire(self, horizon: int) -> None:
+        expire(self.band, horizon)
+        if not len(self) and self.band.state[CAPACITY] > FIRST_CAPACITY:
+            self._clear(FIRST_CAPACITY, self.newest)
 
     def build(self, batch: Tuples) -> None:
         """Takes a window that is known as a whole, as one run."""
-        if not len(batch):
+        n = len(batch)
+        if not n:
             return
-        order = self._add_run(0, len(batch), batch.coord, batch.key, batch.at, batch.width)
-        self.arena.fill(batch, order)
+        self._clear(_rounded_up(n, BLOCK))
+        band, stored, state, box = self.band, self.stored, self.band.state, self.band.boxes[0]
+        extent(batch.coord, 0, n, box)
+        box[WIDTH] = batch.width
+        keys = new_keys(batch.key, 0, n, np.zeros(TOLD_APART // 64, np.uint64)) if self.shape.keyed else 1
+        buckets = choose_grid(n, keys, box, band.reach)
+        order, starts = np.empty(n, np.uint32), band.directory[: total_cells(box, buckets) + 1]
+        order_by_cell(batch.coord, batch.key, 0, n, box, buckets, starts, order)
+        band.runs[0, [BEGIN, END, BUCKETS, DIRECTORY]] = 0, n, buckets, 0
+        band.runs[0, [FIRST_AT, LAST_AT]] = batch.at.min(), batch.at.max()
+        pairs = [*zip(stored.columns, batch.columns, strict=True), *zip(stored.coord, batch.coord, strict=True)]
+        pairs += [(stored.at, batch.at), (stored.number, batch.number.astype(np.uint32))]
+        for to, source in pairs + [(stored.key, batch.key)] * self.shape.keyed:
+            np.take(source, order, out=to[:n], mode="clip")
+        state[RUN_COUNT], state[LIVE], state[NEWEST] = 1, n, batch.number.max()
+        hold(state, band.held, 0, n)
 
     def expect(self, batch: Tuples) -> None:
         """Shows what will probe, so that the cells of the first runs are cut to it."""
-        self._learn(batch.probes)
+        learn(self.band, batch.lo, batch.hi, 0, len(batch))
 
-    def expire(self, horizon: int) -> None:
-        gone = self._runs.expired(horizon)
-        if not gone:
+    def make_room(self, count: int) -> None:
+        """Makes an insert of `count` tuples possible that was refused. The band is another one afterwards.
+
+        The first time, at some ten thousand tuples, this copies the window into a reservation that the memory of this
+        machine could not fill; there is no second time unless less than that is to be had.
+        """
+        band = self.band
+        if crowded(band.state, band.runs) and not band.state[STARVED]:
+            self._more_runs()
             return
-        self._closed = max(0, self._closed - gone)
-        self.arena.drop(self._runs.drop(gone))
-        kept = self._runs.arrays.directory[: self._runs.count]
-        start = int(kept[0]) if len(kept) else self._used
-        self._directory[: self._used - start] = self._directory[start : self._used].copy()
-        kept -= start
-        self._used -= start
-        if not self._used:
-            self._directory = np.zeros(SMALL, np.uint32)
+        least = 2 * (int(band.state[CAPACITY]) + min(count, AT_ONCE))
+        capacity = max(least, min(_address_space() // self._position_bytes, MOST_POSITIONS))
+        while True:
+            try:
+                self._grow(_rounded_up(capacity, BLOCK))
+            except MemoryError:
+                capacity //= 2
+                if capacity < least:
+                    raise
+            else:
+                break
 
-    def _open_from(self) -> int:
-        """The position at which the runs begin that may still be merged."""
-        return int(self._runs.arrays.end[self._closed - 1]) if self._closed else self.arena.begin
+    def _clear(self, capacity: int, newest: int = 0) -> None:
+        """Starts with an empty window."""
+        state, dims = np.zeros(STATE_FIELDS, np.int64), self.shape.dims
+        state[PAGE], state[KEYED], state[NEWEST] = mmap.PAGESIZE, self.shape.keyed, newest
+        runs, boxes = np.zeros((RUNS, RUN_FIELDS), np.int64), np.zeros((RUNS, BOX_FIELDS, dims), np.float64)
+        self.band, self._stored = self._arrays(capacity, state, runs, boxes)
 
-    def _consolidate(self, part: int) -> None:
-        """Joins closed runs up to a part of the window: those from before it grew to its present size."""
-        arrays = self._runs.arrays
-        joined: list[tuple[int, int, Array]] = []
-        for run in range(self._runs.count):
-            begin, end, width = int(arrays.begin[run]), int(arrays.end[run]), arrays.width[run].copy()
-            if joined and run < self._closed and end - joined[-1][0] <= part:
-                begin, _, before = joined.pop()
-                width = np.maximum(width, before)
-            joined.append((begin, end, width))
-        still_open = self._runs.count - self._closed
-        self._replace(0, joined)
-        self._closed = self._runs.count - still_open
+    def _grow(self, capacity: int) -> None:
+        """Moves to larger arrays; every tuple keeps its position."""
+        old, old_stored = self.band, self._stored
+        self.band, self._stored = self._arrays(capacity, old.state, old.runs, old.boxes)
+        self.band.jobs[:], self.band.seen[:] = old.jobs, old.seen
+        for k in range(-old.state[JOB_COUNT], old.state[RUN_COUNT]):
+            begin, end = int(old.runs[k, BEGIN]), int(old.runs[k, END])
+            for before, now in zip(_by_position(old_stored), _by_position(self._stored), strict=True):
+                now[begin:end] = before[begin:end]
+            entries = slice(begin // 2, _rounded_up(end, GRANULE) // 2)
+            self.band.directory[entries] = old.directory[entries]
+            hold(self.band.state, self.band.held, begin, end)
 
-    def _replace(self, first: int, stretches: list[tuple[int, int, Array]]) -> None:
-        """Puts new runs over the given stretches in place of run `first` and all newer ones."""
-        if first < self._runs.count:
-            self._used = int(self._runs.arrays.directory[first])
-            self._runs.cut(first)
-        for begin, end, width in stretches:
-            self._build(begin, end, width)
+    def _more_runs(self) -> None:
+        """Doubles the rows for runs; those of the jobs stay the last ones."""
+        runs, boxes, half = self.band.runs, self.band.boxes, len(self.band.runs) // 2
+        self.band = self.band._replace(
+            runs=np.concatenate([runs[:half], np.zeros_like(runs), runs[half:]]),
+            boxes=np.concatenate([boxes[:half], np.zeros_like(boxes), boxes[half:]]),
+        )
 
-    def _build(self, begin: int, end: int, width: Array) -> None:
-        """Makes positions begin..end-1 the newest run, ordered by cell."""
-        stored = self.arena.stored
-        order = self._add_run(begin, end, stored.coord, stored.key, stored.at, width)
-        self.arena.reorder(begin, end, order)
+    def _arrays(self, capacity: int, state: Array, runs: Array, boxes: Array) -> tuple[Band, Stored]:
+        shape = self.shape
+        stored = Stored(
+            tuple(np.empty(capacity, dtype) for dtype in shape.columns),
+            np.empty((shape.dims, capacity + LANES), np.float32),  # a vector may read beyond the last tuple
+            np.empty(capacity if shape.keyed else 1, np.uint32),
+            np.empty(capacity, np.int64),
+            np.empty(capacity, np.uint32),
+        )
+        directory = np.empty(capacity // 2, np.uint32)
+        columns = [(column, column.itemsize) for column in _by_position(stored)] + [(directory, 2)]
+        state[CAPACITY], state[NURSERY] = capacity, min(NURSERY_SIZE, capacity // 2)
+        state[STARVED] = state[HELD] = state[TOP] = 0
+        band = Band(
+            state=state,
+            columns=_addresses(columns),
+            coord=stored.coord,
+            key=stored.key,
+            runs=runs,
+            boxes=boxes,
+            directory=directory,
+            reach=self._reach,
+            jobs=np.zeros((MOST_JOBS, JOB_FIELDS), np.int64),
+            seen=np.zeros((MOST_JOBS, TOLD_APART // 64 if shape.keyed else 1), np.uint64),
+            held=np.zeros(capacity // BLOCK, np.bool_),
+            target=np.empty(PIECE, np.uint32),
+        )
+        return band, stored
 
-    def _add_run(self, begin: int, end: int, coord: Array, key: Array, at: Array, width: Array) -> Array:
-        """Enters a run over positions begin..end-1. Returns the order in which its tuples must lie."""
-        dims = self.arena.shape.dims
-        run = self._runs.add(begin, end, at[begin:end], width)
-        arrays = self._runs.arrays
-        finite_low, finite_high = np.empty(dims, np.float32), np.empty(dims, np.float32)
-        extent(coord, begin, end, arrays.low[run], arrays.high[run], finite_low, finite_high)
-        keys = int(distinct_keys(key, begin, end)) if self.arena.shape.keyed else 1
-        grid = choose_grid(end - begin, keys, finite_low, finite_high, width, self._reach)
-        self._enter(run, grid)
-        order = np.empty(end - begin, np.uint32)
-        starts = self._directory[self._used : self._used + grid.total + 1]
-        order_by_cell(coord, key, begin, end, grid.origin, grid.scale, grid.cells, grid.buckets, starts, order)
-        self._used += grid.total + 1
-        return order
-
-    def _enter(self, run: int, grid: Grid) -> None:
-        arrays = self._runs.arrays
-        arrays.origin[run], arrays.scale[run], arrays.cells[run] = grid.origin, grid.scale, grid.cells
-        arrays.buckets[run], arrays.directory[run] = grid.buckets, self._used
-        needed = self._used + grid.total + 1
-        if needed > len(self._directory):
-            bigger = np.empty(needed + needed // 4, np.uint32)
-            bigger[: self._used] = self._directory[: self._used]
-            self._directory = bigger
+    @property
+    def _position_bytes(self) -> int:
+        """Bytes of one position in every column; half of the directory stays untouched without keys."""
+        return int(self.band.columns[1].sum()) - (not self.shape.keyed)
 
     def _aim(self, batch: Tuples) -> Tuples:
-        """Puts the probes into the order of the largest run's cells: neighbours then read what is in the cache."""
-        self._learn(batch.probes)
-        n, runs = len(batch), self._runs
-        if n < SORT_PROBES:
-            return batch
-        run = int(np.argmax(runs.arrays.end[: runs.count] - runs.arrays.begin[: runs.count]))
-        arrays = runs.arrays
-        grid = Grid(arrays.origin[run], arrays.scale[run], arrays.cells[run], int(arrays.buckets[run])).coarser(4 * n)
-        order, starts = np.empty(n, np.uint32), np.empty(grid.total + 1, np.uint32)
-        order_by_cell(batch.hi, batch.key, 0, n, grid.origin, grid.scale, grid.cells, grid.buckets, starts, order)
-        return batch.probing(order, self.arena.shape.keyed)
-
-    def _learn(self, probes: Probes) -> None:
-        """Follows the width of the probes' boxes: the cells of later runs are cut to it."""
-        for d, (lo, hi) in enumerate(zip(probes.lo, probes.hi, strict=True)):
-            span = hi - lo
-            seen = span[(np.abs(lo) < FARTHEST) & (np.abs(hi) < FARTHEST)]
-            if len(seen):
-                mean = float(seen.mean(dtype=np.float64))
-                self._reach[d] = mean if np.isnan(self._reach[d]) else 0.9 * self._reach[d] + 0.1 * mean
+        if len(batch) > len(self._order):
+            self._order = np.empty(len(batch), np.uint32)
+        learn(self.band, batch.lo, batch.hi, 0, len(batch))
+        aim(self.band, batch.probes, 0, len(batch), self._order)
+        return batch
 
     def _candidates(self, probes: Probes, ranges: Ranges, cursor: Array) -> bool:
-        runs = self._runs
-        return bool(candidates(probes, runs.arrays, runs.count, self._directory, ranges, cursor))
+        return bool(candidates(probes, self._order, len(probes.since), self.band, ranges, cursor))
+
+
+def as_source(batch: Tuples) -> tuple[Source, tuple[Array, ...]]:
+    """A batch for compiled inserts, and the columns that must outlive them: a source knows only their addresses."""
+    columns = tuple(np.ascontiguousarray(column) for column in batch.columns)
+    parts = batch.coord, batch.key, batch.at, batch.number, batch.width
+    coord, key, at, number, width = (np.require(part, requirements=("C", "W")) for part in parts)
+    addresses = _addresses([(column, column.itemsize) for column in columns])
+    return Source(addresses, coord, key, at, number, width), columns
+
+
+def _by_position(stored: Stored) -> list[Array]:
+    """Every array that has positions, in the order of Band.columns."""
+    return [*stored.columns, *stored.coord, stored.at, stored.number, *([stored.key] if len(stored.key) > 1 else [])]
+
+
+def _addresses(columns: list[tuple[Array, int]]) -> Array:
+    return np.array([[column.ctypes.data for column, _ in columns], [size for _, size in columns]], np.int64)
+
+
+def _address_space() -> int:
+    """Bytes to reserve for a window: more than it can ever fill, so that it need not be moved again."""
+    return 2 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _rounded_up(number: int, unit: int) -> int:
+    return -(-number // unit) * unit

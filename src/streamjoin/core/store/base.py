@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +20,7 @@ from streamjoin.core.kernels.layout import (
     Pairs,
     Probes,
     Ranges,
+    Stored,
 )
 from streamjoin.core.store.arena import Arena, Shape, Tuples
 
@@ -37,7 +39,7 @@ class Store(ABC):
     access: str
 
     def __init__(self, shape: Shape, exact: ModuleType, trouble: Trouble) -> None:
-        self.arena = Arena(shape)
+        self.shape = shape
         self.comparisons = 0
         self._exact = exact
         self._trouble = trouble
@@ -48,6 +50,21 @@ class Store(ABC):
             np.empty(RANGES, np.bool_),
         )
         self._pairs = Pairs(np.empty(FIRST_PAIRS, np.int64), np.empty(FIRST_PAIRS, np.int64))
+
+    @cached_property
+    def arena(self) -> Arena:
+        """The columns, in stores that keep them in order of arrival."""
+        return Arena(self.shape)
+
+    @property
+    def stored(self) -> Stored:
+        """The columns as kernels see them."""
+        return self.arena.stored
+
+    @property
+    def newest(self) -> int:
+        """The largest tuple number so far."""
+        return self.arena.newest
 
     def __len__(self) -> int:
         return len(self.arena)
@@ -60,7 +77,7 @@ class Store(ABC):
     @property
     def raw_bytes(self) -> int:
         """Bytes of the live tuples' predicate columns and times alone."""
-        return len(self) * self.arena.shape.raw_bytes
+        return len(self) * self.shape.raw_bytes
 
     @abstractmethod
     def insert(self, batch: Tuples) -> None:
@@ -99,14 +116,14 @@ class Store(ABC):
         self._sift(empty, 0, np.zeros(FIELDS, np.int64))
 
     def _sift(self, batch: Tuples, count: int, cursor: Array) -> bool:
-        stored, trouble = self.arena.stored, np.zeros(TROUBLE_FIELDS, np.int64)
+        stored, trouble = self.stored, np.zeros(TROUBLE_FIELDS, np.int64)
         done: bool = self._exact.sift(
             batch.columns,
             batch.since,
             batch.until,
             batch.number,
             stored,
-            self.arena.newest,
+            self.newest,
             self._ranges,
             count,
             self._pairs,

@@ -8,7 +8,7 @@ from streamjoin.core.kernels.layout import Array, Runs
 
 
 class RunList:
-    """Runs from oldest to newest. Those at the end may be replaced by one, those at the front dropped."""
+    """Runs from oldest to newest. The newest may grow, the oldest are dropped."""
 
     def __init__(self, dims: int) -> None:
         self._dims = dims
@@ -56,10 +56,6 @@ class RunList:
         arrays.first_at[run] = min(arrays.first_at[run], at.min())
         arrays.last_at[run] = max(arrays.last_at[run], at.max())
         arrays.width[run] = np.maximum(arrays.width[run], width)
-
-    def cut(self, first: int) -> None:
-        """Forgets run `first` and all newer ones."""
-        self.count = first
 
     def shift(self, distance: int) -> None:
         """Follows the arena's tuples towards the front."""

@@ -1,0 +1,89 @@
+"""What threads without the GIL need: ordered loads and stores, waiting, and calls through an address.
+
+Every shared word has one writer. It publishes with `store_release`, readers look with `load_acquire`: who sees the
+word sees everything that was written before it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from streamjoin.core.compiled import njit
+
+WORD = ir.IntType(64)
+
+_sched_yield = types.ExternalFunction("sched_yield", types.int32())
+_usleep = types.ExternalFunction("usleep", types.int32(types.uint32))
+
+SPINS, YIELDS = 100, 4  # rounds of waiting before a thread yields its core, and before it sleeps
+SHORTEST, LONGEST = 20, 500  # microseconds of sleep, longer the longer nothing happens
+
+
+def _element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    data = context.make_array(sig.args[0])(context, builder, args[0]).data
+    return builder.gep(data, [args[1]])
+
+
+@intrinsic
+def load_acquire(typingctx: Any, array: Any, index: Any) -> Any:
+    """array[index] of a flat int64 array; pairs with the `store_release` that wrote it."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.load_atomic(_element(context, builder, sig, args), "acquire", 8)
+
+    return types.int64(array, types.intp), codegen
+
+
+@intrinsic
+def store_release(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+    """array[index] = value in a flat int64 array; everything written before is visible to who acquires it."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        builder.store_atomic(args[2], _element(context, builder, sig, args), "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.int64), codegen
+
+
+@intrinsic
+def call(typingctx: Any, address: Any, job: Any) -> Any:
+    """Calls the int64(int64) function at an address: the kernels of an access path, and those of a predicate."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        function = builder.inttoptr(args[0], ir.FunctionType(WORD, [WORD]).as_pointer())
+        return builder.call(function, [args[1]])
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def pointer(typingctx: Any, address: Any) -> Any:
+    """An address as a pointer, for `carray`."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.int64), codegen
+
+
+@njit(nogil=True, forceinline=True)
+def words_at(address, count):
+    """The int64 array of so many words at an address."""
+    return carray(pointer(address), (count,), np.int64)
+
+
+@njit(nogil=True, cache=True)
+def wait(rounds):
+    """Spins, then yields, then sleeps: a thread that has nothing to do for long costs next to nothing."""
+    if rounds < SPINS:
+        return
+    if rounds < SPINS + YIELDS:
+        _sched_yield()
+    else:
+        _usleep(np.uint32(min(LONGEST, SHORTEST + 10 * (rounds - SPINS - YIELDS))))

@@ -1,0 +1,72 @@
+"""The collector: vacuums the result queues of all workers, and tells how far the results are complete.
+
+Low-latency handshake join, sections 5 and 6.1.3: first read how far every worker has come, then empty all queues; what
+comes out afterwards belongs to later tuples. That order is the whole reason why punctuations are right.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from streamjoin.core.kernels.layout import Array
+from streamjoin.embedded.loop import await_results, block_ready, give_back
+
+ROUNDS = 300  # of waiting, some tens of milliseconds
+
+Pairs = Callable[[Array, Array], None]
+Settled = Callable[[tuple[int, int]], None]
+
+
+class Collector:
+    """A thread that hands pairs of tuple numbers to `pairs`, and to `settled` up to where they are complete."""
+
+    def __init__(
+        self,
+        results: Array,
+        counts: Array,
+        index: Array,
+        control: Array,
+        progress: Callable[[], tuple[int, int]],
+        pairs: Pairs,
+        settled: Settled,
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._results, self._counts, self._index, self._control = results, counts, index, control
+        self._progress, self._pairs, self._settled, self._failed = progress, pairs, settled, failed
+        self._finishing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="streamjoin-collector", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Empties the queues a last time. The workers have stopped."""
+        self._finishing.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _run(self) -> None:
+        nodes = len(self._results)
+        try:
+            while True:
+                last = self._finishing.is_set()
+                progress = self._progress()
+                self._vacuum()
+                self._settled(progress)
+                if last:
+                    return
+                await_results(self._index, nodes, self._control, ROUNDS)
+        except BaseException as error:
+            self._failed(error)
+
+    def _vacuum(self) -> None:
+        for node in range(len(self._results)):
+            # No more than one round of blocks: a fast worker must not hold up the others' results.
+            for _ in range(self._results.shape[2]):
+                block = int(block_ready(self._index, node))
+                if block < 0:
+                    break
+                count = int(self._counts[node, block])
+                self._pairs(self._results[node, 0, block, :count], self._results[node, 1, block, :count])
+                give_back(self._index, node)

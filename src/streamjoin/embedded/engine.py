@@ -1,0 +1,125 @@
+"""The two ways in which arrivals become pairs: at once in the pushing thread, or by workers of their own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from streamjoin.algorithms.kang import Kang
+from streamjoin.core.intake import Intake
+from streamjoin.core.kernels.layout import FOREVER
+from streamjoin.core.plan import SIDES, Plan
+from streamjoin.core.store import Tuples
+from streamjoin.embedded.collector import Pairs, Settled
+from streamjoin.embedded.driver import Driver, Setup
+
+
+class Engine(ABC):
+    """Takes prepared arrivals in order; hands out pairs of tuple numbers, and up to where they are complete."""
+
+    @abstractmethod
+    def admit(self, side: str, count: int) -> int:
+        """How many of so many arrivals can be taken without waiting."""
+
+    @abstractmethod
+    def arrive(self, side: str, batch: Tuples) -> None:
+        """Takes arrivals."""
+
+    @abstractmethod
+    def expire(self, side: str, horizon: int, opposite: int) -> None:
+        """Tuples of a side below a place meet no arrival any more; so many tuples of the other side have come."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Everything that arrived so far has been noted: tells, now or later, when it is complete."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Completes everything and stops."""
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What stopped the workers."""
+        return None
+
+    @abstractmethod
+    def stats(self) -> dict[str, Any]:
+        """By side: window and store_bytes, raw_bytes; comparisons, workers."""
+
+
+class Sequential(Engine):
+    """Kang's join in the thread that pushes: results are complete when a push returns."""
+
+    def __init__(self, intake: Intake, pairs: Pairs, settled: Settled) -> None:
+        self._algorithm = Kang({side: intake.store(side) for side in SIDES})
+        self._pairs, self._settled = pairs, settled
+        self._next = dict.fromkeys(SIDES, 0)
+
+    def admit(self, side: str, count: int) -> int:
+        return count
+
+    def arrive(self, side: str, batch: Tuples) -> None:
+        self._next[side] += len(batch)
+        for r, s in self._algorithm.arrive(side, batch):
+            self._pairs(r, s)
+
+    def expire(self, side: str, horizon: int, opposite: int) -> None:
+        self._algorithm.expire(side, horizon)
+
+    def settle(self) -> None:
+        self._settled((self._next["r"], self._next["s"]))
+
+    def finish(self) -> None:
+        for side in SIDES:
+            self._algorithm.expire(side, FOREVER)
+
+    def stats(self) -> dict[str, Any]:
+        stores = self._algorithm.stores
+        sides = {
+            side: {"window": len(store), "store_bytes": store.nbytes, "raw_bytes": store.raw_bytes}
+            for side, store in stores.items()
+        }
+        return {**sides, "comparisons": sum(store.comparisons for store in stores.values()), "workers": []}
+
+
+class Parallel(Engine):
+    """Worker threads under one of the parallel protocols."""
+
+    def __init__(self, plan: Plan, intake: Intake, setup: Setup, pairs: Pairs, settled: Settled) -> None:
+        self._driver = Driver(plan, intake, setup, pairs, settled)
+        self._raw = [intake.shape(side).raw_bytes for side in SIDES]
+
+    def admit(self, side: str, count: int) -> int:
+        return self._driver.admit(SIDES.index(side), count)
+
+    def arrive(self, side: str, batch: Tuples) -> None:
+        self._driver.arrive(SIDES.index(side), batch)
+
+    def expire(self, side: str, horizon: int, opposite: int) -> None:
+        self._driver.expire(SIDES.index(side), horizon, opposite)
+
+    def settle(self) -> None:
+        self._driver.check()
+
+    def finish(self) -> None:
+        self._driver.finish()
+
+    def abort(self) -> None:
+        """Stops without completing anything."""
+        self._driver.runtime.abort()
+
+    @property
+    def failure(self) -> BaseException | None:
+        return self._driver.runtime.failure
+
+    def stats(self) -> dict[str, Any]:
+        driver, workers = self._driver, self._driver.stats()
+        sides = {
+            side: {
+                "window": driver.window[k],
+                "store_bytes": driver.nbytes(k),
+                "raw_bytes": driver.window[k] * self._raw[k],
+            }
+            for k, side in enumerate(SIDES)
+        }
+        return {**sides, "comparisons": sum(worker["comparisons"] for worker in workers), "workers": workers}

@@ -1,0 +1,452 @@
+"""What a worker thread does, compiled as a whole: take messages, follow the protocol, compare, hand out results.
+
+It knows neither the window nor the predicate nor the access path: those are behind the protocol's actions and the
+addresses in its jobs. It returns to Python only when told to stop, when an array must grow, or when a predicate
+failed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streamjoin.algorithms import cell, grid, handshake, low_latency
+from streamjoin.algorithms.protocol import (
+    ALL,
+    ARRIVAL,
+    BODY,
+    DIRECTION,
+    DO,
+    DROP,
+    FIRST,
+    HI,
+    INSERT,
+    KEEP,
+    KIND,
+    LO,
+    MEET,
+    NEIGHBOUR,
+    NODE,
+    PLACE,
+    PROBE,
+    ROOM,
+    SEEN,
+    SEND,
+    SIDE,
+    SIZE,
+    STOP,
+    STRETCH,
+    TURN,
+    TURNS,
+    WAIT,
+)
+from streamjoin.core.compiled import njit
+from streamjoin.core.kernels import job as words
+from streamjoin.core.kernels.atomics import call, load_acquire, store_release, wait
+from streamjoin.core.kernels.job import path_of, position, test_of, trouble_of
+from streamjoin.core.kernels.layout import COMPARED, COUNT, FIELDS, FOUND, Array
+from streamjoin.core.kernels.ring import HEAD, LINES, TAIL, front, pop, push, room
+
+CELL, HANDSHAKE, LOW_LATENCY, GRID = range(4)
+CODES = {"cell": CELL, "handshake": HANDSHAKE, "low_latency": LOW_LATENCY, "grid": GRID}
+
+# Why a worker returned.
+STOPPED, NEEDS_ROOM, TROUBLE = range(3)
+# The control word: go on, return when there is nothing to do, return at once.
+GO, FINISH, ABORT = range(3)
+SILENT = 1  # a second control word: nothing is compared, windows are only filled
+
+# The functions of one side's jobs, by address; 0 where nothing is to be done.
+COMPARE_WINDOW, COMPARE_TAPE, EXACT, ENTER, FORGET, FUNCTIONS = range(6)
+
+# A node's part of the window, per side: inserted tuples lie in OLDEST..NEWEST-1.
+OLDEST, NEWEST, WINDOW_WORDS = range(3)
+
+# What a node lets others know; a pair of words for r and s where it says "per side".
+FINISHED = 0  # per side: everything below has been compared with all it had to meet here
+NEED = 2  # per side: nothing below is read from the tape any more
+SHOWN = 4  # per side: size of the window, for neighbours
+HELD = 6  # per side: tuples in the window
+PROGRESS = 8  # grows with everything that happens here,
+IDLE = 9  # and equals PROGRESS while nothing is left to do
+COMPARISONS, RESULTS, MESSAGES, SENT, FORWARDED = range(10, 15)
+BOARD = 16
+
+RESULT_BLOCKS, RESULT_SIZE = 16, 1 << 15
+ACTIONS = 4096
+LEAST_ROOM = 64  # a block with less room for pairs is full
+
+COUNT_TODO, DONE_TODO, FILLED, FAILED_JOB = range(4)
+
+
+class Worker(NamedTuple):
+    """All that one worker reads and writes."""
+
+    algorithm: int
+    on_tape: int  # 1: the node's window lies on the tape itself
+    node: Array
+    out_ring: Array  # per direction: the queue of the next node, -1 at the end
+    ring_words: Array
+    ring_index: Array
+    board: Array
+    control: Array
+    jobs: Array  # (4, words): 2 * probing side + (0: against the node's window, 1: against the tape)
+    job_address: Array
+    functions: Array  # (2, FUNCTIONS) by probing side; ENTER and FORGET by the side that is stored
+    window: Array  # (2, WINDOW_WORDS)
+    message: Array
+    actions: Array
+    todo: Array
+    results: Array  # (nodes, 2, blocks, size): tuple numbers of r and of s
+    result_address: Array  # of this node's first result of r, and of s
+    result_count: Array  # (nodes, blocks)
+    result_index: Array  # per node: blocks handed over, blocks given back
+
+
+@njit(nogil=True, cache=True)
+def work(w):
+    """Runs until there is a reason to return."""
+    me, control = w.node[NODE], w.control
+    rounds = 0
+    code = perform(w)  # what an interruption left undone
+    if code != STOPPED:
+        return code
+    publish(w)
+    while True:
+        if load_acquire(control, 0) == ABORT:
+            return STOPPED
+        moved = False
+        look_around(w)
+        count = rest(w)
+        if count:
+            moved = True
+            begin(w, count)
+            code = perform(w)
+            if code != STOPPED:
+                return code
+        for direction in range(2):
+            ring = 2 * me + direction
+            if not front(w.ring_words, w.ring_index, ring, w.message):
+                continue
+            look_around(w)
+            count = step(w)
+            if count == WAIT:
+                continue
+            moved = True
+            begin(w, count)
+            pop(w.ring_words, w.ring_index, ring)
+            w.board[me * BOARD + MESSAGES] += 1
+            code = perform(w)
+            if code != STOPPED:
+                return code
+        hand_over(w, False)
+        publish(w)
+        if moved:
+            rounds = 0
+            continue
+        if w.todo[FILLED] == 0:
+            store_release(w.board, me * BOARD + IDLE, w.board[me * BOARD + PROGRESS])
+            if load_acquire(control, 0) == FINISH:
+                return STOPPED
+        wait(rounds)
+        rounds += 1
+
+
+@njit(nogil=True, cache=True)
+def step(w):
+    if w.algorithm == LOW_LATENCY:
+        return low_latency.step(w.node, w.message, w.actions)
+    if w.algorithm == GRID:
+        return grid.step(w.node, w.message, w.actions)
+    if w.algorithm == HANDSHAKE:
+        return handshake.step(w.node, w.message, w.actions)
+    return cell.step(w.node, w.message, w.actions)
+
+
+@njit(nogil=True, cache=True)
+def rest(w):
+    if w.algorithm == LOW_LATENCY:
+        return low_latency.rest(w.node, w.actions)
+    if w.algorithm == GRID:
+        return grid.rest(w.node, w.actions)
+    if w.algorithm == HANDSHAKE:
+        return handshake.rest(w.node, w.actions)
+    return cell.rest(w.node, w.actions)
+
+
+@njit(nogil=True, cache=True)
+def look_around(w):
+    """Tells the protocol how much room there is, and how large the neighbours' windows are."""
+    for direction in range(2):
+        ring = w.out_ring[direction]
+        w.node[ROOM + direction] = ALL if ring < 0 else room(w.ring_words, w.ring_index, ring)
+        beside = 0 if ring < 0 else load_acquire(w.board, ring // 2 * BOARD + SHOWN + direction)
+        w.node[NEIGHBOUR + direction] = beside
+
+
+@njit(nogil=True, cache=True)
+def begin(w, count):
+    """Something happens: the board says so before any message disappears from a queue."""
+    w.todo[COUNT_TODO], w.todo[DONE_TODO] = count, 0
+    place = w.node[NODE] * BOARD + PROGRESS
+    store_release(w.board, place, w.board[place] + 1)
+
+
+@njit(nogil=True, cache=True)
+def publish(w):
+    """Lets others know how far this node has come."""
+    node, base = w.node, w.node[NODE] * BOARD
+    for side in range(2):
+        oldest, newest = w.window[side, OLDEST], w.window[side, NEWEST]
+        need = node[KEEP + side]
+        if w.on_tape and oldest < newest:
+            need = min(need, oldest)
+        held = own_count(node, side, oldest, newest)
+        w.board[base + HELD + side] = held
+        store_release(w.board, base + SHOWN + side, node[SIZE + side])
+        store_release(w.board, base + NEED + side, need)
+        if w.todo[FILLED] == 0:  # its results are with the collector
+            finished = node[KEEP + side] if w.algorithm == HANDSHAKE else node[SEEN + side]
+            store_release(w.board, base + FINISHED + side, finished)
+
+
+@njit(nogil=True, cache=True)
+def own_count(node, side, first, stop):
+    """How many of the tuples first..stop-1 are this node's."""
+    if stop <= first:
+        return 0
+    if node[TURNS + side] == 1:
+        return stop - first
+    cycle = node[STRETCH] * node[TURNS + side]
+    return below(node, side, stop, cycle) - below(node, side, first, cycle)
+
+
+@njit(nogil=True, cache=True)
+def below(node, side, number, cycle):
+    """How many of this node's tuples have smaller numbers."""
+    inside = number % cycle - node[TURN + side] * node[STRETCH]
+    return number // cycle * node[STRETCH] + min(max(inside, 0), node[STRETCH])
+
+
+@njit(nogil=True, cache=True)
+def perform(w):
+    """Carries out the actions that are left. Returns STOPPED when all are done, otherwise why not."""
+    while w.todo[DONE_TODO] < w.todo[COUNT_TODO]:
+        action = w.actions[w.todo[DONE_TODO]]
+        do, body = action[DO], action[BODY:]
+        if do == SEND:
+            push(w.ring_words, w.ring_index, w.out_ring[action[DIRECTION]], body)
+            base = w.node[NODE] * BOARD
+            w.board[base + SENT] += 1
+            if body[KIND] == ARRIVAL:
+                w.board[base + FORWARDED] += body[STOP] - body[FIRST]
+        elif do == INSERT:
+            if not insert(w, body):
+                return NEEDS_ROOM
+        elif do == DROP:
+            drop(w, body)
+        elif do in (PROBE, MEET):
+            code = compare(w, body, do == MEET)
+            if code != STOPPED:
+                return code
+        w.todo[DONE_TODO] += 1
+    return STOPPED
+
+
+@njit(nogil=True, cache=True)
+def insert(w, body):
+    """Makes tuples part of this node's window. False if its index must grow first."""
+    side = body[SIDE]
+    enter = w.functions[1 - side, ENTER]
+    if enter:
+        job = w.jobs[2 * (1 - side)]
+        job[words.LOW], job[words.HIGH], job[words.NEWEST] = body[FIRST], body[STOP], w.window[side, OLDEST]
+        if not call(enter, w.job_address[2 * (1 - side)]):
+            body[FIRST] = job[words.LOW]  # some may be in already
+            return False
+    if w.window[side, OLDEST] == w.window[side, NEWEST]:
+        w.window[side, OLDEST] = body[FIRST]
+    w.window[side, NEWEST] = body[STOP]
+    return True
+
+
+@njit(nogil=True, cache=True)
+def drop(w, body):
+    side = body[SIDE]
+    w.window[side, OLDEST] = max(w.window[side, OLDEST], min(body[STOP], w.window[side, NEWEST]))
+    forget = w.functions[1 - side, FORGET]
+    if forget:
+        job = w.jobs[2 * (1 - side)]
+        job[words.LOW] = body[PLACE]
+        call(forget, w.job_address[2 * (1 - side)])
+
+
+@njit(nogil=True, cache=True)
+def compare(w, body, tape):
+    """Compares arrivals with this node's window, or with a part of the other stream's tape."""
+    side = body[SIDE]
+    stored, row = 1 - side, 2 * side + np.int64(tape)
+    job, address = w.jobs[row], w.job_address[row]
+    low, high = body[LO], body[HI]
+    if not tape:
+        low, high = max(low, w.window[stored, OLDEST]), min(high, w.window[stored, NEWEST])
+    if low >= high or w.control[SILENT]:
+        return STOPPED
+    stretch, chunk, turns = job[words.STRETCH], job[words.CHUNK], job[words.PROBE_TURNS]
+    job[words.FROM] = position(body[FIRST], stretch, chunk, turns, job[words.PROBE_ROOM])
+    job[words.TO] = job[words.FROM] + body[STOP] - body[FIRST]
+    job[words.LOW], job[words.HIGH], job[words.NEWEST], job[words.COUNT_ORDERED] = low, high, high - 1, 0
+    path, test = path_of(job), test_of(job)
+    for k in range(FIELDS):
+        path[k] = test[k] = 0
+    find, exact = w.functions[side, COMPARE_TAPE if tape else COMPARE_WINDOW], w.functions[side, EXACT]
+    more = True
+    while more:
+        more = call(find, address) == 0
+        done = path[COUNT] == 0
+        while not done:
+            if not make_result_room(w):
+                return STOPPED
+            filled = w.todo[FILLED]
+            job[words.PAIR_PROBE] = result_place(w, side, filled)
+            job[words.PAIR_STORED] = result_place(w, stored, filled)
+            job[words.PAIR_ROOM] = RESULT_SIZE - filled
+            test[FOUND] = 0
+            done = call(exact, address) != 0
+            w.todo[FILLED] = filled + test[FOUND]
+            if trouble_of(job)[0]:
+                w.todo[FAILED_JOB] = row
+                return TROUBLE
+            if not done:
+                hand_over(w, True)
+    w.board[w.node[NODE] * BOARD + COMPARISONS] += path[COMPARED]
+    return STOPPED
+
+
+@njit(nogil=True, cache=True)
+def result_place(w, side, filled):
+    """The address of the next result's number of a side."""
+    block = load_acquire(w.result_index, w.node[NODE] * LINES + HEAD) % RESULT_BLOCKS
+    return w.result_address[side] + (block * RESULT_SIZE + filled) * 8
+
+
+@njit(nogil=True, cache=True)
+def make_result_room(w):
+    """Sees to it that the present block takes results; waits for the collector. False if the join is given up."""
+    if w.todo[FILLED] + LEAST_ROOM > RESULT_SIZE:
+        hand_over(w, True)
+    base, rounds = w.node[NODE] * LINES, 0
+    while load_acquire(w.result_index, base + HEAD) - load_acquire(w.result_index, base + TAIL) >= RESULT_BLOCKS:
+        if load_acquire(w.control, 0) == ABORT:
+            return False
+        wait(rounds)
+        rounds += 1
+    return True
+
+
+@njit(nogil=True, cache=True)
+def hand_over(w, full):
+    """Gives the present block to the collector: when it is full, or when few are under way."""
+    filled, base = w.todo[FILLED], w.node[NODE] * LINES
+    if filled == 0:
+        return
+    head = load_acquire(w.result_index, base + HEAD)
+    if not full and head - load_acquire(w.result_index, base + TAIL) >= RESULT_BLOCKS - 1:
+        return
+    w.result_count[w.node[NODE], head % RESULT_BLOCKS] = filled
+    w.board[w.node[NODE] * BOARD + RESULTS] += filled
+    w.todo[FILLED] = 0
+    store_release(w.result_index, base + HEAD, head + 1)
+
+
+@njit(nogil=True, cache=True)
+def quiet(ring_index, board, nodes, control, patient):
+    """Is there nothing that moves any more? Waits for it if `patient`, unless the join is given up.
+
+    A node counts its progress before it takes a message away, so whoever sees all queues empty and all nodes idle,
+    twice with the same progress, has seen the end.
+    """
+    rounds, before = 0, -1
+    while True:
+        if load_acquire(control, 0) == ABORT:
+            return False
+        still, total = True, 0
+        for ring in range(2 * nodes):
+            still &= load_acquire(ring_index, ring * LINES + HEAD) == load_acquire(ring_index, ring * LINES + TAIL)
+        for node in range(nodes):
+            progress = load_acquire(board, node * BOARD + PROGRESS)
+            still &= load_acquire(board, node * BOARD + IDLE) == progress
+            total += progress
+        if still and total == before:
+            return True
+        if not still and not patient:
+            return False
+        before = total if still else -1
+        wait(rounds)
+        rounds += 1
+
+
+@njit(nogil=True, cache=True)
+def send(ring_words, ring_index, ring, message, control, patient):
+    """Sends a message from the driver, waiting for room if `patient`. False if it was not sent."""
+    rounds = 0
+    while room(ring_words, ring_index, ring) < 1:
+        if not patient or load_acquire(control, 0) == ABORT:
+            return False
+        wait(rounds)
+        rounds += 1
+    push(ring_words, ring_index, ring, message)
+    return True
+
+
+@njit(nogil=True, cache=True)
+def feed(ring_words, ring_index, rings, message, batch, stretch, control):
+    """Sends the arrivals of a message in pieces that cross no multiple of the batch size, each to its turn's ring.
+
+    Returns up to which tuple they were sent: all, unless the join is given up.
+    """
+    first, stop = message[FIRST], message[STOP]
+    while first < stop:
+        message[FIRST], message[STOP] = first, min(stop, (first // batch + 1) * batch)
+        ring = rings[first // stretch % len(rings)]
+        if not send(ring_words, ring_index, ring, message, control, True):
+            break
+        first = message[STOP]
+    return first
+
+
+@njit(nogil=True, cache=True)
+def await_results(result_index, nodes, control, rounds):
+    """Waits until a block of results is there, at most so many rounds."""
+    for k in range(rounds):
+        for node in range(nodes):
+            if load_acquire(result_index, node * LINES + HEAD) != load_acquire(result_index, node * LINES + TAIL):
+                return True
+        if load_acquire(control, 0) == ABORT:
+            return False
+        wait(k)
+    return False
+
+
+@njit(nogil=True, cache=True)
+def block_ready(result_index, node):
+    """The oldest block of a node that waits for the collector; -1 if none does."""
+    tail = load_acquire(result_index, node * LINES + TAIL)
+    return -1 if load_acquire(result_index, node * LINES + HEAD) == tail else tail % RESULT_BLOCKS
+
+
+@njit(nogil=True, cache=True)
+def give_back(result_index, node):
+    """Returns the oldest block to its node."""
+    store_release(result_index, node * LINES + TAIL, load_acquire(result_index, node * LINES + TAIL) + 1)
+
+
+@njit(nogil=True, cache=True)
+def read_word(array, index):
+    return load_acquire(array, index)
+
+
+@njit(nogil=True, cache=True)
+def write_word(array, index, value):
+    store_release(array, index, value)

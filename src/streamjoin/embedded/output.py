@@ -1,0 +1,154 @@
+"""The end of a live join: pairs of tuple numbers become rows, in order if asked for, with punctuations between them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.core.kernels.layout import SINCE_EVER, Array
+from streamjoin.core.plan import SIDES, Plan
+from streamjoin.embedded.latency import Latency
+from streamjoin.embedded.order import OrderBuffer
+from streamjoin.embedded.rows import Rows
+
+Times = Callable[[str, pa.Table], Array]
+
+
+@dataclass(frozen=True)
+class Punctuation:
+    """A promise in the output: no later result has a time below this.
+
+    Timestamps are counted in the joint unit of both time columns, microseconds or nanoseconds since 1970.
+    """
+
+    time: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The input at a moment: how many tuples had come, how far time had, and what no later tuple reaches."""
+
+    numbers: tuple[int, int]
+    mark: int
+    horizons: tuple[int, int]
+
+
+class Output:
+    """Written by whoever finds the pairs, one thread at a time; read by whoever polls."""
+
+    def __init__(self, plan: Plan, times: Times, ordered: bool, punctuate: bool) -> None:
+        self.rows = {side: Rows(plan.schemas[side]) for side in SIDES}
+        self.schema = _schema(plan)
+        self.latency = Latency()
+        self.results = 0
+        self.punctuation = SINCE_EVER
+        self.buffered = 0  # the most results that ever waited for their order
+        self._times = times
+        self._order = OrderBuffer() if ordered else None
+        self._punctuate = punctuate
+        self._ready: deque[pa.RecordBatch | Punctuation] = deque()
+        self._snapshots: deque[Snapshot] = deque()
+        self._lock = threading.Lock()
+        self._something = threading.Condition(threading.Lock())
+
+    def append(self, side: str, table: pa.Table, last_at: int, moment: int) -> None:
+        """Rows that may become part of results, in the order of their numbers."""
+        with self._lock:
+            rows = self.rows[side]
+            rows.append(table, last_at)
+            self.latency.arrived(side, rows.next, moment)
+
+    def note(self, snapshot: Snapshot) -> None:
+        """The input has come so far; its results follow sooner or later."""
+        self._snapshots.append(snapshot)
+
+    def pairs(self, r: Array, s: Array) -> None:
+        """Takes results, as tuple numbers."""
+        if not len(r):
+            return
+        with self._lock:
+            self.results += len(r)
+            parts = [self.rows["r"].take(r), self.rows["s"].take(s)]
+            table = pa.table([column for part in parts for column in part.columns], schema=self.schema)
+            if self._order is None:
+                self._hand_out(table.to_batches())
+                self.latency.record(r, s)
+                return
+            times = (self._times(side, rows) for side, rows in zip(SIDES, parts, strict=True))
+            self._order.add(table, np.maximum(*times), r, s)
+            self.buffered = max(self.buffered, len(self._order))
+
+    def settled(self, numbers: tuple[int, int]) -> None:
+        """All results of tuples below these numbers, with each other, have been taken."""
+        reached = None
+        while self._snapshots and all(a <= b for a, b in zip(self._snapshots[0].numbers, numbers, strict=True)):
+            reached = self._snapshots.popleft()
+        if reached is None:
+            return
+        with self._lock:
+            for side, horizon in zip(SIDES, reached.horizons, strict=True):
+                if horizon > SINCE_EVER:
+                    self.rows[side].expire(horizon)
+                    self.latency.forget(side, self.rows[side].oldest)
+            if reached.mark > self.punctuation:
+                self._release(reached.mark)
+
+    def _release(self, mark: int) -> None:
+        """Moves the punctuation on, and with it what is in order."""
+        self.punctuation = mark
+        ready: list[pa.RecordBatch | Punctuation] = []
+        if self._order is not None:
+            found = self._order.release(mark)
+            if found is not None:
+                table, r, s = found
+                ready += table.to_batches()
+                self.latency.record(r, s)
+        if self._punctuate:
+            ready.append(Punctuation(mark))
+        self._hand_out(ready)
+
+    def _hand_out(self, items: list[Any]) -> None:
+        with self._something:
+            self._ready.extend(items)
+            self._something.notify_all()
+
+    def poll(self, timeout: float, over: Callable[[], bool]) -> Iterator[pa.RecordBatch | Punctuation]:
+        """What is ready, each item once; waits up to `timeout` seconds for the first, unless nothing can follow."""
+        deadline = time.monotonic() + timeout
+        with self._something:
+            while not self._ready and not over() and (left := deadline - time.monotonic()) > 0:
+                self._something.wait(min(left, 0.05))
+        for _ in range(len(self._ready)):
+            try:
+                yield self._ready.popleft()
+            except IndexError:  # another thread was faster
+                return
+
+    def latencies(self) -> dict[str, Any]:
+        """Quantiles of the latency so far, in milliseconds."""
+        with self._lock:
+            return self.latency.summary()
+
+    @property
+    def waiting(self) -> int:
+        """Results that wait for their order."""
+        return len(self._order) if self._order is not None else 0
+
+    def clear(self) -> None:
+        """Forgets the rows; what is ready stays."""
+        with self._lock:
+            self.rows = {side: Rows(rows.schema) for side, rows in self.rows.items()}
+
+
+def _schema(plan: Plan) -> pa.Schema:
+    names = plan.output_names()
+    return pa.schema(
+        [field.with_name(n) for side in SIDES for field, n in zip(plan.schemas[side], names[side], strict=True)]
+    )

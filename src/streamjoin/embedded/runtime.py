@@ -1,0 +1,201 @@
+"""Threads, queues and shared memory of a parallel join.
+
+     r ─▶ driver ─▶ ring ─▶ [worker 0] ⇄ [worker 1] ⇄ … ◀─ ring ◀─ driver ◀─ s
+                                 └───── result queues ────┘
+                                            ▼
+                                        collector
+
+Concurrency is here, in `loop.py` and in `kernels/{atomics,ring}.py`, and nowhere else. The driver is whoever pushes:
+one thread at a time. Workers run compiled code without the GIL and come back to Python only to grow an index or to
+fail.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from streamjoin.algorithms.protocol import ACTION_WORDS, BODY, FIRST, SIDE, STOP, WORDS, Topology, new_node
+from streamjoin.core.cores import along_topology, pin
+from streamjoin.core.kernels.layout import Array
+from streamjoin.core.kernels.ring import HEAD, LINES, TAIL
+from streamjoin.embedded import loop
+from streamjoin.embedded.collector import Collector, Pairs, Settled
+from streamjoin.embedded.local import Functions, Local, address
+from streamjoin.embedded.loop import BOARD, CODES, Worker
+from streamjoin.embedded.tape import Tape
+
+Trouble = Callable[[int, int, tuple[Any, ...], tuple[Any, ...]], Exception]
+
+
+class Runtime:
+    """The workers of one join, their queues, and the collector."""
+
+    def __init__(
+        self,
+        algorithm: str,
+        topology: Topology,
+        tapes: tuple[Tape, Tape],
+        local: Callable[..., Local],
+        functions: Functions,
+        *,
+        queue: int,
+        pinned: bool,
+        trouble: Trouble,
+        pairs: Pairs,
+        settled: Settled,
+        progress: Callable[[], tuple[int, int]],
+    ) -> None:
+        self.topology, self.tapes, self.functions = topology, tapes, functions
+        self.failure: BaseException | None = None
+        self._trouble = trouble
+        self._cores = along_topology() if pinned else []
+        nodes, (stretch, batch) = topology.nodes, (tapes[0].stretch, tapes[0].batch)
+        self.ring_words = np.zeros((2 * nodes, queue, WORDS), np.int64)
+        self.ring_index = np.zeros(2 * nodes * LINES, np.int64)
+        self.board = np.zeros(nodes * BOARD, np.int64)
+        self.control = np.zeros(2, np.int64)
+        self._results = np.zeros((nodes, 2, loop.RESULT_BLOCKS, loop.RESULT_SIZE), np.int64)
+        self._counts = np.zeros((nodes, loop.RESULT_BLOCKS), np.int64)
+        self._result_index = np.zeros(nodes * LINES, np.int64)
+        self._nodes = [new_node(topology, k, stretch, batch) for k in range(nodes)]
+        self.locals = [local(node, tapes, functions) for node in self._nodes]
+        self._workers = [self._worker(CODES[algorithm], k) for k in range(nodes)]
+        self._threads: list[threading.Thread] = []
+        self._collector = Collector(
+            self._results, self._counts, self._result_index, self.control, progress, pairs, settled, self.fail
+        )
+
+    def start(self) -> None:
+        self._start()
+        self._collector.start()
+
+    def _worker(self, algorithm: int, k: int) -> Worker:
+        local, following = self.locals[k], self.topology.next[k]
+        return Worker(
+            algorithm,
+            int(local.on_tape),
+            self._nodes[k],
+            np.array([-1 if node < 0 else 2 * node + d for d, node in enumerate(following)], np.int64),
+            self.ring_words,
+            self.ring_index,
+            self.board,
+            self.control,
+            local.jobs,
+            local.addresses,
+            self.functions.table,
+            local.window,
+            np.zeros(WORDS, np.int64),
+            np.zeros((loop.ACTIONS, ACTION_WORDS), np.int64),
+            np.zeros(4, np.int64),
+            self._results,
+            np.array([address(self._results[k, side]) for side in (0, 1)], np.int64),
+            self._counts,
+            self._result_index,
+        )
+
+    def _start(self) -> None:
+        loop.write_word(self.control, 0, loop.GO if self.failure is None else loop.ABORT)
+        self._threads = [
+            threading.Thread(target=self._run, args=(k,), name=f"streamjoin-worker-{k}", daemon=True)
+            for k in range(self.topology.nodes)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, k: int) -> None:
+        try:
+            if self._cores:
+                pin(self._cores[k % len(self._cores)])
+            while True:
+                reason = loop.work(self._workers[k])
+                if reason == loop.NEEDS_ROOM:
+                    self._make_room(k)
+                elif reason == loop.TROUBLE:
+                    raise self._explain(k)
+                else:
+                    return
+        except BaseException as error:
+            self.fail(error)
+
+    def _make_room(self, k: int) -> None:
+        """For the insertion at which a worker stopped."""
+        worker = self._workers[k]
+        body = worker.actions[worker.todo[loop.DONE_TODO]][BODY:]
+        self.locals[k].make_room(int(body[SIDE]), int(body[STOP] - body[FIRST]))
+
+    def _explain(self, k: int) -> Exception:
+        """The error behind a predicate that could not be computed."""
+        local, row = self.locals[k], int(self._workers[k].todo[loop.FAILED_JOB])
+        code, i, j = (int(value) for value in local.trouble)
+        probing = tuple(column[i] for column in self.tapes[row // 2].columns)
+        return self._trouble(row // 2, code, probing, tuple(column[j] for column in local.held(row)))
+
+    def fail(self, error: BaseException) -> None:
+        """Stops everything with an error; the first one counts."""
+        if self.failure is None:
+            self.failure = error
+        loop.write_word(self.control, 0, loop.ABORT)
+
+    def abort(self) -> None:
+        """Stops without an error and without completing anything."""
+        loop.write_word(self.control, 0, loop.ABORT)
+        self._collector.finish()
+
+    def send(self, ring: int, message: tuple[int, ...], patient: bool = True) -> bool:
+        """A message from the driver into a queue."""
+        words = np.zeros(WORDS, np.int64)
+        words[: len(message)] = message
+        return bool(loop.send(self.ring_words, self.ring_index, ring, words, self.control, patient))
+
+    def feed(self, rings: Array, message: tuple[int, ...]) -> None:
+        """Arrivals from the driver, cut into batches, in turns to the given queues."""
+        words = np.zeros(WORDS, np.int64)
+        words[: len(message)] = message
+        tape = self.tapes[0]
+        loop.feed(self.ring_words, self.ring_index, rings, words, tape.batch, tape.stretch, self.control)
+
+    def room(self, ring: int) -> int:
+        """Free places in a queue."""
+        return self.ring_words.shape[1] - self.depth(ring)
+
+    def depth(self, ring: int) -> int:
+        """Messages that wait in a queue."""
+        head = loop.read_word(self.ring_index, ring * LINES + HEAD)
+        return int(head - loop.read_word(self.ring_index, ring * LINES + TAIL))
+
+    def read(self, node: int, word: int) -> int:
+        """A word of a node's board."""
+        return int(loop.read_word(self.board, node * BOARD + word))
+
+    def quiet(self, patient: bool) -> bool:
+        """Has everything come to rest? If `patient`, waits for it."""
+        return bool(loop.quiet(self.ring_index, self.board, self.topology.nodes, self.control, patient))
+
+    def grow(self, side: int, released: int) -> None:
+        """More room on a tape. Everything is at rest."""
+        self._stop()
+        self.tapes[side].grow(released)
+        for local in self.locals:
+            local.attach(self.tapes)
+        self._start()
+
+    def finish(self) -> None:
+        """Stops the workers, who are at rest or given up, and empties their queues."""
+        self._stop()
+        self._collector.finish()
+
+    def _stop(self) -> None:
+        if self.failure is None:
+            loop.write_word(self.control, 0, loop.FINISH)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def snooze(self) -> None:
+        """Lets the workers go on for a moment."""
+        time.sleep(50e-6)

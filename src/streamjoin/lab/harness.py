@@ -1,0 +1,164 @@
+"""A parallel join under measurement: windows filled beforehand, arrivals as fast as it takes them or at a given pace.
+
+Results are pairs of tuple numbers; rows are not put together. Those of a few r tuples are kept and compared with what a
+look at every s tuple finds, before any figure is given out.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamjoin.core.intake import Intake
+from streamjoin.core.plan import SIDES, make_plan
+from streamjoin.core.store import Tuples
+from streamjoin.core.window import parse_duration
+from streamjoin.embedded.driver import Driver, Setup
+from streamjoin.embedded.latency import Latency
+from streamjoin.embedded.local import BandLocal
+from streamjoin.errors import StreamjoinError
+from streamjoin.lab.workload import BAND, MICROSECONDS, Array, Source, partners, schema
+
+CHECKED = 16  # r tuples, one after the other
+FILL = 1 << 16
+
+
+@dataclass(frozen=True)
+class Case:
+    """One configuration of the papers' join."""
+
+    algorithm: str
+    workers: int
+    access: str
+    window: str
+    rate: float  # tuples/s of stream time, per stream: it decides how large the windows are
+    batch: int = 64
+    layout: tuple[int, int] | None = None
+    push: int = 1024  # tuples given to the join at a time
+
+
+class Harness:
+    """A join whose windows are full as they would be at the case's rate."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.window = parse_duration(case.window) // 1000
+        self._plan = make_plan(
+            schema("r"),
+            schema("s"),
+            on=BAND,
+            within=case.window,
+            time="ts",
+            algorithm=case.algorithm,
+            access=case.access,
+            workers=case.workers,
+            layout=case.layout or "auto" if case.algorithm == "grid" else "auto",
+        )
+        self._intake = Intake(self._plan, self._plan.program())
+        self._sources = {side: Source(side, case.rate) for side in SIDES}
+        self._latency: Latency | None = None
+        self.results = 0
+        self._kept: list[tuple[Array, Array]] = []
+        self._checked = (0, 0)
+        self.checked_until = 0
+        setup = Setup(case.algorithm, case.workers, self._plan.layout, case.batch)
+        self.driver = Driver(self._plan, self._intake, setup, self._pairs, lambda marks: None)
+        self._fill(int(self.window / MICROSECONDS * case.rate))
+
+    def _fill(self, tuples: int) -> None:
+        samples = {side: self._prepared(side, Source(side, 1000).batch(1000)) for side in SIDES}
+        for local in self.driver.runtime.locals:
+            if isinstance(local, BandLocal):
+                for k, side in enumerate("sr"):
+                    local.expect(k, samples[side])
+        while self._sources["s"].count < tuples:
+            for k, side in enumerate(SIDES):
+                source = self._sources[side]
+                self.driver.fill(k, self._prepared(side, source.batch(min(FILL, tuples - source.count))))
+        self.filled = tuples
+        self._checked = (tuples, tuples + CHECKED)
+
+    def _prepared(self, side: str, table: Any) -> Tuples:
+        batch, _ = self._intake.prepare(side, table, self._intake.times(side, table), 0, 0)
+        return batch
+
+    def _pairs(self, r: Array, s: Array) -> None:
+        self.results += len(r)
+        if self._latency is not None:
+            self._latency.record(r, s)
+        first, stop = self._checked
+        if self.checked_until < stop:
+            mine = np.flatnonzero((r >= first) & (r < stop))
+            if len(mine):
+                self._kept.append((r[mine], s[mine]))
+
+    def push(self, side: str, count: int, moment: int | None = None) -> None:
+        """The next tuples of a stream."""
+        k, source = SIDES.index(side), self._sources[side]
+        batch = self._prepared(side, source.batch(count))
+        if self._latency is not None:
+            self._latency.arrived(side, source.count, moment or time.perf_counter_ns())
+        self.driver.arrive(k, batch)
+        horizon = self._plan.window.horizon(side, int(batch.at[-1]), 0)
+        self.driver.expire(1 - k, horizon, 0)
+
+    def comparisons(self) -> int:
+        return sum(worker["comparisons"] for worker in self.driver.stats())
+
+    def run(self, seconds: float) -> tuple[float, float]:
+        """As many tuples as the join takes. Returns tuples/s per stream, and comparisons/s."""
+        push = self.case.push
+        for side in SIDES:  # the queues fill up first
+            self.push(side, push)
+        compared, start, taken = self.comparisons(), time.perf_counter(), 0
+        while (spent := time.perf_counter() - start) < seconds:
+            for side in SIDES:
+                self.push(side, push)
+            taken += push
+            if self.driver.progress()[0] > self._checked[1] and self.case.algorithm != "handshake":
+                self.checked_until = self._checked[1]
+        return taken / spent, (self.comparisons() - compared) / spent
+
+    def pace(self, rate: float, batch: int, seconds: float) -> dict[str, Any]:
+        """Batches of both streams at a real pace. Returns the latencies in milliseconds.
+
+        Tuples that were in the windows beforehand count as having arrived when the streams would have brought them.
+        """
+        now = time.perf_counter_ns() + 10**7
+        latency = Latency()
+        for side in SIDES:
+            steps = np.arange(0, self.filled, max(1, self.filled // 20_000)) + 1
+            for stop in [*steps.tolist(), self.filled]:
+                latency.arrived(side, int(stop), now - int((self.filled - stop) / rate * 1e9))
+        self._latency = latency
+        gap = batch / rate / 2 * 1e9  # r and s take turns
+        for k in range(int(seconds * 1e9 / gap)):
+            due = now + int(k * gap)
+            while (wait := due - time.perf_counter_ns()) > 0:
+                time.sleep(wait / 1e9 if wait > 100_000 else 0)
+            self.push(SIDES[k % 2], batch, due)
+        self._latency = None
+        return latency.summary()
+
+    def close(self) -> None:
+        """Lets everything meet, and checks the sample."""
+        self.driver.finish()
+        self.driver.check()
+        first, stop = self._checked
+        sent = self._sources["r"].sent()
+        sample = tuple(column[first:stop] for column in sent)
+        found_r = np.concatenate([r for r, _ in self._kept] or [np.zeros(0, np.int64)])
+        found_s = np.concatenate([s for _, s in self._kept] or [np.zeros(0, np.int64)])
+        expected = partners((sample[0], sample[1], sample[2]), self._sources["s"].sent(), self.window, False)
+        complete = self.checked_until < stop  # every partner, also those that came later
+        for number, wanted in zip(range(first, first + len(sample[0])), expected, strict=True):
+            got = np.sort(found_s[found_r == number])
+            if not complete:
+                got, wanted = got[got < first], wanted[wanted < first]
+            if not np.array_equal(got, wanted):
+                raise StreamjoinError(
+                    f"wrong result: r tuple {number} has {len(wanted)} partners, {self.case.algorithm} found {len(got)}"
+                )

@@ -1,0 +1,300 @@
+"""The benchmark of the parallel joins: scaling, sustained rates, latency, the price of order, and the model beside it.
+
+Throughput is measured with event time as fast as the join takes it, latency in real time. Every figure stands beside
+another one of the same run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from streamjoin.core.cores import usable_cores
+from streamjoin.core.model import (
+    Stay,
+    grid_latency,
+    handshake_latency,
+    handshake_latency_bound,
+    load_of,
+    max_bandwidth,
+    offered_bandwidth,
+    sustainable_rate,
+)
+from streamjoin.core.window import parse_duration
+from streamjoin.embedded.join import Join
+from streamjoin.lab import bench
+from streamjoin.lab.harness import Case, Harness
+from streamjoin.lab.machine import machine
+from streamjoin.lab.workload import BAND, Source, schema
+
+ALGORITHMS = ("cell", "handshake", "low_latency", "grid")
+SCALING = ("handshake", "low_latency", "grid")
+HIT_RATE = 21 / 10_000 * 20 / 9_999  # of the papers' workload: 21 integers of 10,000, 20 units of 9,999
+WINDOW, SHORT_WINDOW = "15 minutes", "200 seconds"
+SMALL_BATCH = 4  # LLHJ 7.3.1
+BAND_BATCH = 8192
+ORDER_WINDOW = 60  # seconds
+
+Report = Callable[[str], None]
+
+
+def parallel(
+    seconds: float = 5.0,
+    rate: float = 2_000.0,
+    band_rate: float = 70_000.0,
+    latency_seconds: float = 20.0,
+    handshake_seconds: float = 60.0,
+    window: str = WINDOW,
+    short_window: str = SHORT_WINDOW,
+    parts: tuple[str, ...] = ("scaling", "sustained", "band", "latency", "order"),
+    report: Report = lambda text: None,
+) -> dict[str, Any]:
+    """The papers' band join on all cores. `runs` has an object for every measured configuration."""
+    bare = bench.scan(seconds=min(seconds, 3.0))["comparisons_per_s"]
+    report(f"bare scan kernel, one core: {bare / 1e9:.1f} G comparisons/s")
+    runs: list[dict[str, Any]] = []
+    figures: dict[str, Any] = {"bare_comparisons_per_s": bare}
+    if "scaling" in parts:
+        figures["scaling"] = _scaling(runs, seconds, rate, window, bare, report)
+    if "sustained" in parts:
+        figures["sustained"] = _sustained(runs, seconds, rate, window, bare, report)
+    if "band" in parts:
+        figures["sustained_band"] = _sustained_band(runs, seconds, band_rate, window, report)
+    if "latency" in parts:
+        figures["latency"] = _latency(runs, latency_seconds, handshake_seconds, short_window, bare, report)
+    if "order" in parts:
+        figures["order"] = _order(runs, seconds, report)
+    return {"runs": runs, **figures, "predicate": BAND, "machine": machine()}
+
+
+def _run(case: Case, seconds: float) -> dict[str, Any]:
+    """One configuration at full speed, verified."""
+    harness = Harness(case)
+    rate, compared = harness.run(seconds)
+    results = harness.results
+    harness.close()
+    return {
+        "algorithm": case.algorithm,
+        "workers": case.workers,
+        "access": case.access,
+        "comparisons_per_s": compared,
+        "rate_per_stream": rate,
+        "latency_ms": None,
+        "verified": True,
+        "results": results,
+        "filled_for_rate": case.rate,
+        "window": case.window,
+        "window_tuples": harness.filled,
+        "batch": case.batch,
+    }
+
+
+def _scaling(
+    runs: list[dict[str, Any]], seconds: float, rate: float, window: str, bare: float, report: Report
+) -> dict[str, Any]:
+    """Two workers against one, with the windows of one rate."""
+    found: dict[str, Any] = {}
+    for algorithm in ALGORITHMS:
+        figures = []
+        for workers in (1, 2):
+            run = _run(Case(algorithm, workers, "scan", window, rate), seconds)
+            runs.append(run)
+            figures.append(run["comparisons_per_s"])
+            report(f"{algorithm}, {workers} worker(s), scan: {figures[-1] / 1e9:.2f} G comparisons/s, verified")
+        found[algorithm] = {"two_to_one": figures[1] / figures[0], "one_to_bare": figures[0] / bare}
+    return found
+
+
+def _sustained(
+    runs: list[dict[str, Any]], seconds: float, rate: float, window: str, bare: float, report: Report
+) -> dict[str, Any]:
+    """The highest rate that two workers keep up with, beside the model's."""
+    length = parse_duration(window) / 1e9
+    stay = Stay(length, length)
+    found: dict[str, Any] = {}
+    for algorithm in ALGORITHMS:
+        best = bisect(Case(algorithm, 2, "scan", window, rate), seconds, 0.05, report)
+        runs.append(best)
+        held = best["filled_for_rate"]
+        load = load_of(held, held, stay)
+        found[algorithm] = {
+            "rate_per_stream": held,
+            "model_rate": sustainable_rate(2, 1 / bare, stay),
+            "max_bandwidth": max_bandwidth(load, HIT_RATE),
+            "offered_bandwidth": offered_bandwidth(1, 2, 1 / bare, HIT_RATE),
+            "window_tuples": best["window_tuples"],
+            "results": best["results"],
+        }
+    return found
+
+
+def bisect(case: Case, seconds: float, width: float, report: Report, most: int = 7) -> dict[str, Any]:
+    """The highest rate, within a relative width, whose windows the join can hold and whose arrivals it can take.
+
+    Windows are filled as at a rate; if the join then takes tuples faster than that, the rate is sustained: its queues,
+    which are bounded, do not grow.
+    """
+    low, high, best, guess = 0.0, float("inf"), None, case.rate
+    for _ in range(most):
+        run = _run(replace(case, rate=guess), seconds)
+        holds = run["rate_per_stream"] >= guess
+        report(
+            f"{case.algorithm}, {case.workers} workers, {case.access}: windows as at {guess:,.0f}/s, "
+            f"takes {run['rate_per_stream']:,.0f}/s: {'sustained' if holds else 'not sustained'}"
+        )
+        if holds:
+            low, best = guess, run
+        else:
+            high = guess
+        if best is not None and high <= low * (1 + width):
+            break
+        # the work grows with the square of the rate: between what was asked and what was taken lies what holds
+        aim = (guess * run["rate_per_stream"]) ** 0.5 * (0.99 if holds else 0.97)
+        guess = aim if low * 1.01 < aim < high * 0.99 else (low + high) / 2 if high < float("inf") else low * 1.1
+    if best is None:
+        return {**run, "sustained": False}
+    return {**best, "sustained": True}
+
+
+def _sustained_band(
+    runs: list[dict[str, Any]], seconds: float, rate: float, window: str, report: Report
+) -> dict[str, Any]:
+    case = Case("low_latency", 2, "band", window, rate, batch=BAND_BATCH, push=BAND_BATCH)
+    best = bisect(case, seconds, 0.1, report, most=3)
+    runs.append(best)
+    return {key: best[key] for key in ("filled_for_rate", "rate_per_stream", "sustained", "results", "window_tuples")}
+
+
+def _latency(
+    runs: list[dict[str, Any]], seconds: float, handshake_seconds: float, window: str, bare: float, report: Report
+) -> dict[str, Any]:
+    """Latencies at half the sustained rate, in real time, with batches of four."""
+    length = parse_duration(window) / 1e9
+    stay = Stay(length, length)
+    workers = max(2, usable_cores())
+    rate = sustainable_rate(workers, 1 / bare, stay) / 2
+    found: dict[str, Any] = {"rate_per_stream": rate, "model": {}}
+    averages = {}
+    for algorithm, long in (("handshake", handshake_seconds), ("low_latency", seconds), ("grid", seconds)):
+        layout = (1, workers) if algorithm == "grid" else None
+        harness = Harness(Case(algorithm, workers, "scan", window, rate, batch=SMALL_BATCH, layout=layout))
+        compared, start = harness.comparisons(), time.perf_counter()
+        latency = harness.pace(rate, SMALL_BATCH, long)
+        spent, results = time.perf_counter() - start, harness.results
+        compared = harness.comparisons() - compared
+        harness.close()
+        averages[algorithm] = latency["avg"]
+        runs.append(
+            {
+                "algorithm": algorithm,
+                "workers": workers,
+                "access": "scan",
+                "comparisons_per_s": compared / spent,
+                "rate_per_stream": rate,
+                "latency_ms": latency,
+                "verified": True,
+                "results": results,
+                "window": window,
+                "window_tuples": harness.filled,
+                "batch": SMALL_BATCH,
+            }
+        )
+        report(f"{algorithm}, {rate:,.0f}/s, {window}: latency in ms {_short(latency)}")
+    load = load_of(rate, rate, stay)
+    found["model"] = {
+        "handshake_bound_ms": handshake_latency_bound(stay) * 1000,
+        "handshake_avg_many_nodes_ms": handshake_latency(stay) * 1000,
+        "handshake_avg_these_nodes_ms": handshake_average(workers, length) * 1000,
+        "grid_avg_ms": grid_latency(load, 1, workers, 1 / bare) * 1000,
+    }
+    found["handshake_to_low_latency"] = averages["handshake"] / averages["low_latency"]
+    found["handshake_to_grid"] = averages["handshake"] / averages["grid"]
+    return found
+
+
+def handshake_average(nodes: int, length: float) -> float:
+    """The average latency of a chain of so many nodes with equal windows: section 3.1 with discrete positions.
+
+    A tuple moves from node to node every 1/nodes of the window. Positions are simulated: r entered at 0, s before it.
+
+    >>> round(handshake_average(1, 200.0)), round(handshake_average(2, 200.0)), round(handshake_average(1000, 200.0))
+    (0, 25, 50)
+    """
+    age = (np.arange(20_000) + 0.5) / 20_000  # of s when r arrives, in windows
+    node_r, waited = np.zeros(len(age), np.int64), np.zeros(len(age))
+    node_s = nodes - 1 - np.minimum((age * nodes).astype(np.int64), nodes - 1)
+    next_r, next_s = np.full(len(age), 1.0), (nodes - node_s) - age * nodes  # steps until either moves on
+    while (apart := node_r < node_s).any():
+        step = np.where(apart, np.minimum(next_r, next_s), 0.0)
+        waited += step
+        moves_r = apart & (next_r <= next_s)
+        moves_s = apart & ~moves_r
+        next_r, next_s = next_r - step, next_s - step
+        node_r[moves_r] += 1
+        next_r[moves_r] = 1.0
+        node_s[moves_s] -= 1
+        next_s[moves_s] = 1.0
+    return float(waited.mean()) * length / nodes
+
+
+def _order(runs: list[dict[str, Any]], seconds: float, report: Report, rate: float = 3_000.0) -> dict[str, Any]:
+    """The price of punctuations and of ordered output, with rows put together: whole joins, in turns."""
+    kinds = {"plain": {}, "punctuations": {"punctuations": True}, "ordered": {"ordered": True}}
+    speeds: dict[str, list[float]] = {name: [] for name in kinds}
+    buffered = 0
+    for _ in range(3):
+        for name, options in kinds.items():
+            speed, stats = _whole(options, rate, seconds)
+            speeds[name].append(speed)
+            buffered = max(buffered, stats["order_buffer_max"])
+    best = {name: max(values) for name, values in speeds.items()}
+    cost = {name: 1 - best[name] / best["plain"] for name in ("punctuations", "ordered")}
+    report(f"punctuations cost {cost['punctuations']:.1%}, order {cost['ordered']:.1%}, at most {buffered:,} buffered")
+    stay = Stay(ORDER_WINDOW, ORDER_WINDOW)
+    waiting = max_bandwidth(load_of(rate, rate, stay), HIT_RATE) * handshake_latency_bound(stay)
+    return {
+        "cost": cost,
+        "order_buffer_max": buffered,
+        "handshake_would_buffer": round(waiting),
+        "tuples_per_s": best,
+        "window": f"{ORDER_WINDOW} seconds",
+    }
+
+
+def _whole(options: dict[str, Any], rate: float, seconds: float) -> tuple[float, dict[str, Any]]:
+    """A join with rows at full speed: tuples/s per stream after its windows are full."""
+    size = 1024
+    sources = {side: Source(side, rate) for side in "rs"}
+    with Join(
+        r=schema("r"),
+        s=schema("s"),
+        on=BAND,
+        within=f"{ORDER_WINDOW} seconds",
+        time="ts",
+        algorithm="low_latency",
+        access="scan",
+        workers=2,
+        **options,
+    ) as join:
+
+        def push() -> None:
+            join.push_r(sources["r"].batch(size))
+            join.push_s(sources["s"].batch(size))
+            for _ in join.poll():
+                pass
+
+        while sources["s"].count < ORDER_WINDOW * rate:
+            push()
+        start, before = time.perf_counter(), sources["r"].count
+        while time.perf_counter() - start < seconds:
+            push()
+        speed = (sources["r"].count - before) / (time.perf_counter() - start)
+        return speed, join.stats()
+
+
+def _short(latency: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value:,.2f}" for name, value in latency.items() if value is not None)
