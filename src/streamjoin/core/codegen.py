@@ -29,7 +29,7 @@ import numpy as np
 
 from streamjoin.core.compiled import cfunc, njit
 from streamjoin.core.kernels.scalar import coordinate, mix, to_int64, truncated_div
-from streamjoin.core.kernels.simd import add_checked, float_bits, mul_checked, sub_checked
+from streamjoin.core.kernels.simd import add_checked, float_bits, mul_checked, prefetch, sub_checked
 
 """
 ON_JOB = """
@@ -217,7 +217,9 @@ class Program:
                     lines.append(f"    if {value.bad}:\n        if trouble[0] == 0:")
                     lines.append(f"            trouble[0], trouble[1], trouble[2] = {code}, i, j\n        return False")
             result = "True"
-        return "\n".join([INLINE, "def match(p, i, w, j, trouble):", *lines, f"    return {result}"]) + "\n"
+        match = [INLINE, "def match(p, i, w, j, trouble):", *lines, f"    return {result}"]
+        asked = [f"    prefetch(w[{k}], j)" for k in range(len(self.stored[OTHER[probing]]))]
+        return "\n".join([*match, "\n", INLINE, "def fetch(w, j):", *(asked or ["    pass"])]) + "\n"
 
     def _pair_slots(self, probing: str) -> dict[tuple[str, str], Slot]:
         stored = OTHER[probing]

@@ -45,12 +45,12 @@ def _folder() -> str:
 
 
 def _in_folder(decorate: Callable[..., Any], function: Callable[..., Any]) -> Any:
-    before = config.CACHE_DIR
-    config.CACHE_DIR = _folder()
+    settings: Any = config
+    before, settings.CACHE_DIR = settings.CACHE_DIR, _folder()
     try:
         return decorate(function)
     finally:
-        config.CACHE_DIR = before
+        settings.CACHE_DIR = before
 
 
 def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -117,7 +117,8 @@ def make_plan(
     untyped = as_tree(on)
     tree = resolve(untyped, schema_r, schema_s)
     analysis = analyse(tree, _hints(tree, schema_r, schema_s))
-    whole = static and algorithm in ("auto", "kang")
+    spread = workers not in ("auto", 1) or layout != "auto"
+    whole = static and (algorithm == "kang" or (algorithm == "auto" and not spread))
     found, reasons = _choose_access(analysis, access, algorithm, whole)
     chosen = _choose_workers(analysis, window, found, Wish("kang" if whole else algorithm, workers, layout), rate)
     plan = Plan(
@@ -257,7 +258,7 @@ def _choose_access(analysis: Analysis, wanted: str, algorithm: str, whole: bool)
     if "band" in possible and bands:
         return "band", [f"{bands} band key{'s' * (bands > 1)}{also}: runs ordered by cell"]
     if "sorted" in possible and bands:
-        return "sorted", [f"{bands} band key{'s' * (bands > 1)}: batches sorted by the first one, merged"]
+        return "scan", ['merging sorted batches pays off from about 256 tuples on: access="sorted" with batch=1024']
     if len(possible) == 1:
         return "scan", [f'algorithm="{algorithm}" re-partitions windows for every arrival: they are scanned']
     return "scan", ["neither equality nor band in the predicate: every pair in the window is compared"]

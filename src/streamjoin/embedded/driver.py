@@ -7,7 +7,8 @@ Called by whoever pushes, one thread at a time. What it sends is in `algorithms/
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,15 +38,21 @@ class Setup:
     workers: int
     layout: tuple[int, int]  # of a grid
     batch: int = 64
-    queue: int = 32  # messages
     pin: bool = False
+
+
+    @property
+    def queue(self) -> int:
+        """Messages that fit into a queue: enough to keep a neighbour busy, few enough that little is under way."""
+        return max(2, min(32, 4096 // self.batch))
 
 
 class Side:
     """What the driver remembers of one stream."""
 
     def __init__(self, entries: int) -> None:
-        self.sent = np.zeros(entries, np.int64)  # by entry: tuples below have been sent there
+        self.sent = np.zeros(entries, np.int64)  # by entry: tuples below have been sent there, or are about to be
+        self.total = 0  # the same for all entries together
         self.pieces: deque[tuple[int, int]] = deque()  # of what has not expired: where it ends, its largest place
         self.open: deque[tuple[int, int]] = deque()  # windows of rows: tuples that later ones still reach
         self.expired = 0  # tuples below have expired
@@ -76,10 +83,11 @@ class Driver:
         on_tape = plan.access != "band"
         room = max(FIRST_ROOM if on_tape else UNDER_WAY, 4 * setup.queue * setup.batch)
         shapes = [intake.shape(side) for side in SIDES]
-        self.tapes = tuple(
+        r, s = (
             Tape(shape, setup.batch, turns, setup.batch, room, plan.access == "sorted")
             for shape, turns in zip(shapes, self._topology.turns, strict=True)
         )
+        self.tapes = (r, s)
         self.runtime = Runtime(
             setup.algorithm,
             self._topology,
@@ -116,10 +124,11 @@ class Driver:
             begin += count
         self.check()
 
-    def fill(self, side: int, batch: Tuples) -> None:
-        """Takes arrivals without comparing them: for benchmarks that begin with full windows."""
+    @contextmanager
+    def filling(self) -> Iterator[None]:
+        """Inside, arrivals are not compared: for benchmarks that begin with full windows."""
         loop.write_word(self.runtime.control, loop.SILENT, 1)
-        self.arrive(side, batch)
+        yield
         self.runtime.quiet(patient=True)
         loop.write_word(self.runtime.control, loop.SILENT, 0)
 
@@ -187,11 +196,12 @@ class Driver:
                 piece = max(begin, first), min(begin + batch, stop)
                 for worker, message in enumerate(cell.shares(self.setup.workers, side, *piece, window)):
                     self.runtime.send(2 * worker, message)
-            mine.sent[0] = stop
+            mine.sent[0] = mine.total = stop
             return
         rings = self._rings(side)
         for begin in range(first // stretch, (stop - 1) // stretch + 1):
             mine.sent[begin % len(rings)] = min(stop, (begin + 1) * stretch)
+        mine.total = stop
         self.runtime.feed(rings, (ARRIVAL, side, first, stop))
 
     def expire(self, side: int, horizon: int, opposite: int) -> None:
@@ -232,8 +242,8 @@ class Driver:
         """By side: tuples below have been compared with everything that came before. Read before results are."""
         marks = []
         for side in (0, 1):
-            mine, lowest = self._sides[side], self.tapes[side].head
-            sent = mine.sent.copy()
+            mine = self._sides[side]
+            lowest, sent = mine.total, mine.sent.copy()  # in this order: the total is written last
             for node in range(self._topology.nodes):
                 finished = self.runtime.read(node, loop.FINISHED + side)
                 if finished < sent[self._entry(node, side)]:

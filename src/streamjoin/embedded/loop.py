@@ -75,6 +75,7 @@ BOARD = 16
 
 RESULT_BLOCKS, RESULT_SIZE = 16, 1 << 15
 ACTIONS = 4096
+PATIENCE = 16  # rounds of a busy worker before it hands over a block that is not full
 LEAST_ROOM = 64  # a block with less room for pairs is full
 
 COUNT_TODO, DONE_TODO, FILLED, FAILED_JOB = range(4)
@@ -108,7 +109,7 @@ class Worker(NamedTuple):
 def work(w):
     """Runs until there is a reason to return."""
     me, control = w.node[NODE], w.control
-    rounds = 0
+    rounds, since_handed = 0, 0
     code = perform(w)  # what an interruption left undone
     if code != STOPPED:
         return code
@@ -140,7 +141,10 @@ def work(w):
             code = perform(w)
             if code != STOPPED:
                 return code
-        hand_over(w, False)
+        if not moved or since_handed >= PATIENCE or not waiting(w):
+            hand_over(w, False)
+            since_handed = 0
+        since_handed += 1
         publish(w)
         if moved:
             rounds = 0
@@ -151,6 +155,16 @@ def work(w):
                 return STOPPED
         wait(rounds)
         rounds += 1
+
+
+@njit(nogil=True, cache=True)
+def waiting(w):
+    """Are there messages to take?"""
+    for direction in range(2):
+        ring = (2 * w.node[NODE] + direction) * LINES
+        if load_acquire(w.ring_index, ring + HEAD) != load_acquire(w.ring_index, ring + TAIL):
+            return True
+    return False
 
 
 @njit(nogil=True, cache=True)

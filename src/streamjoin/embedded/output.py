@@ -93,9 +93,9 @@ class Output:
         if reached is None:
             return
         with self._lock:
-            for side, horizon in zip(SIDES, reached.horizons, strict=True):
-                if horizon > SINCE_EVER:
-                    self.rows[side].expire(horizon)
+            for side, horizon, number in zip(SIDES, reached.horizons, reached.numbers, strict=True):
+                if horizon > SINCE_EVER:  # of what came later, results are still to come
+                    self.rows[side].expire(horizon, number)
                     self.latency.forget(side, self.rows[side].oldest)
             if reached.mark > self.punctuation:
                 self._release(reached.mark)

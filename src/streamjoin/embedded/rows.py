@@ -72,10 +72,12 @@ class Rows:
     def _take(self, chunk: int, numbers: Array) -> pa.Table:
         return take_rows(pa.Table.from_batches([self._chunks[chunk]]), numbers - self._first[chunk])
 
-    def expire(self, horizon: int) -> None:
-        """Forgets chunks that lie wholly below the horizon."""
+    def expire(self, horizon: int, below: int) -> None:
+        """Forgets chunks that lie wholly below the horizon, of rows whose numbers lie below a number."""
         gone = 0
         while gone < len(self._chunks) and self._last_at[gone] < horizon:
+            if self._first[gone] + len(self._chunks[gone]) > below:
+                break
             gone += 1
         if gone:
             del self._chunks[:gone], self._first[:gone], self._last_at[:gone]

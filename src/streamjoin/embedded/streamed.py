@@ -36,7 +36,7 @@ class StreamedJoin(TableJoin):
             times[side], before[side] = times[side][rows[side]], before[side][rows[side]]
         found: list[tuple[Array, Array]] = []
         plan = self.plan
-        setup = Setup(plan.algorithm, plan.workers, plan.layout, BATCH if plan.access != "sorted" else 128)
+        setup = Setup(plan.algorithm, plan.workers, plan.layout, BATCH)
         driver = Driver(plan, self.intake, setup, lambda r, s: found.append((r.copy(), s.copy())), lambda marks: None)
         try:
             by_arrival = plan.window.by_arrival

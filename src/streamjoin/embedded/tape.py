@@ -55,9 +55,10 @@ class Tape:
 
     def _arrays(self) -> list[Array]:
         """What is kept per tuple, tuples along the last axis."""
-        keyed, blocks = [self.key] * self.shape.keyed, [self.block] * self.blocks
-        plain = [self.lo, self.hi, self.coord, self.at, self.since, self.until, self.number, self.low_number]
-        return [*self.columns, *plain, *keyed, *blocks]
+        found: list[Array] = [*self.columns, self.lo, self.hi, self.coord, self.at, self.since, self.until]
+        found += [self.number, self.low_number]
+        found += [self.key] * self.shape.keyed
+        return found + [self.block] * self.blocks
 
     @property
     def nbytes(self) -> int:
@@ -66,11 +67,11 @@ class Tape:
     def write(self, batch: Tuples, begin: int, end: int) -> None:
         """Puts tuples begin..end-1 of a batch at the head; the caller has seen that there is room."""
         shape, first, stop = self.shape, self.head, self.head + end - begin
-        there, taken = self.places(first, stop), slice(begin, end)
-        numbers = np.arange(first, stop)
+        there, numbers = self.places(first, stop), np.arange(first, stop)
+        taken: slice | Array = slice(begin, end)
         if self.blocks:
-            taken = self._sorted(batch.coord[0, begin:end], numbers, there) + begin
-            numbers = numbers[taken - begin]
+            order = self._sorted(batch.coord[0, begin:end], numbers, there)
+            taken, numbers = begin + order, numbers[order]
         for column, new in zip(self.columns, batch.columns, strict=True):
             column[there] = new[taken]
         for array, values in ((self.lo, batch.lo), (self.hi, batch.hi), (self.coord, batch.coord)):

@@ -74,10 +74,11 @@ class Harness:
             if isinstance(local, BandLocal):
                 for k, side in enumerate("sr"):
                     local.expect(k, samples[side])
-        while self._sources["s"].count < tuples:
-            for k, side in enumerate(SIDES):
-                source = self._sources[side]
-                self.driver.fill(k, self._prepared(side, source.batch(min(FILL, tuples - source.count))))
+        with self.driver.filling():
+            while self._sources["s"].count < tuples:
+                for k, side in enumerate(SIDES):
+                    source = self._sources[side]
+                    self.driver.arrive(k, self._prepared(side, source.batch(min(FILL, tuples - source.count))))
         self.filled = tuples
         self._checked = (tuples, tuples + CHECKED)
 
@@ -118,8 +119,9 @@ class Harness:
             for side in SIDES:
                 self.push(side, push)
             taken += push
-            if self.driver.progress()[0] > self._checked[1] and self.case.algorithm != "handshake":
-                self.checked_until = self._checked[1]
+            if self.checked_until == 0 and self.case.algorithm != "handshake":
+                if self.driver.progress()[0] > self._checked[1]:
+                    self.checked_until = self._checked[1]
         return taken / spent, (self.comparisons() - compared) / spent
 
     def pace(self, rate: float, batch: int, seconds: float) -> dict[str, Any]:

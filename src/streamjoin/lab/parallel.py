@@ -36,7 +36,7 @@ SCALING = ("handshake", "low_latency", "grid")
 HIT_RATE = 21 / 10_000 * 20 / 9_999  # of the papers' workload: 21 integers of 10,000, 20 units of 9,999
 WINDOW, SHORT_WINDOW = "15 minutes", "200 seconds"
 SMALL_BATCH = 4  # LLHJ 7.3.1
-BAND_BATCH = 8192
+BAND_BATCH = 16_384
 ORDER_WINDOW = 60  # seconds
 
 Report = Callable[[str], None]

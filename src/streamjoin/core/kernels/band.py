@@ -31,8 +31,10 @@ from streamjoin.core.kernels.layout import (
     WIDTH,
 )
 from streamjoin.core.kernels.scalar import FARTHEST, down32
+from streamjoin.core.kernels.simd import prefetch
 
 FEW = 256  # probes that are not worth ordering
+LAG = 64
 
 
 @njit(nogil=True, cache=True)
@@ -95,15 +97,32 @@ def advance(here, first, last):
         here[d] = first[d]
 
 
+@njit(nogil=True, error_model="numpy", forceinline=True)
+def settle(slot, late, inside, begin, directory, ranges, count):
+    """Turns cells into positions, now that their directory entries have come in. Returns the number of ranges."""
+    start = begin + np.int64(directory[late[1, slot]])
+    stop = begin + np.int64(directory[late[2, slot]])
+    if start < stop:
+        ranges.probe[count], ranges.start[count], ranges.stop[count] = late[0, slot], start, stop
+        ranges.inside[count] = inside[slot]
+        count += 1
+    return count
+
+
 @njit(nogil=True, error_model="numpy", cache=True)
 def candidates(p, order, probe_count, band, ranges, cursor):
-    """Probes order[0], order[1], ... against all runs. Fills `ranges`; returns False if there are more."""
+    """Probes order[0], order[1], ... against all runs. Fills `ranges`; returns False if there are more.
+
+    Directory entries are asked for LAG ranges before they are read: most of them are not in the cache.
+    """
     runs, directory, dims = band.runs, band.directory, len(band.reach)
-    count, capacity, compared = 0, len(ranges.probe), 0
+    count, capacity = 0, len(ranges.probe) - LAG
     first, last, here = np.empty(dims, np.int64), np.empty(dims, np.int64), np.empty(dims, np.int64)
+    late, late_inside = np.empty((3, LAG), np.int64), np.empty(LAG, np.bool_)
     for run in range(cursor[RUN], band.state[RUN_COUNT]):
         box, mask = band.boxes[run], runs[run, BUCKETS] - 1
         begin, first_at, last_at = runs[run, BEGIN], runs[run, FIRST_AT], runs[run, LAST_AT]
+        waiting, full = 0, False
         for k in range(cursor[STEP], probe_count):
             i = np.int64(order[k])
             since, until = p.since[i], p.until[i]
@@ -113,24 +132,38 @@ def candidates(p, order, probe_count, band, ranges, cursor):
             found = touched(p, i, box, first, last, here)
             for row in range(found):
                 if row >= cursor[ROW]:
-                    if count == capacity:
-                        cursor[RUN], cursor[STEP], cursor[ROW], cursor[COUNT] = run, k, row, count
-                        cursor[COMPARED] += compared
-                        return False
+                    if count >= capacity:
+                        cursor[RUN], cursor[STEP], cursor[ROW] = run, k, row
+                        full = True
+                        break
                     cell = np.int64(p.key[i]) & mask
                     for d in range(dims - 1):
                         cell = cell * np.int64(box[CELLS, d]) + here[d]
                     cell = runs[run, DIRECTORY] + cell * np.int64(box[CELLS, dims - 1])
-                    start = begin + np.int64(directory[cell + first[dims - 1]])
-                    stop = begin + np.int64(directory[cell + last[dims - 1] + 1])
-                    if start < stop:
-                        ranges.probe[count], ranges.start[count], ranges.stop[count] = i, start, stop
-                        ranges.inside[count] = inside
-                        count += 1
-                        compared += stop - start
+                    slot = waiting % LAG
+                    if waiting >= LAG:
+                        count = settle(slot, late, late_inside, begin, directory, ranges, count)
+                    late[0, slot], late[1, slot], late[2, slot] = i, cell + first[dims - 1], cell + last[dims - 1] + 1
+                    late_inside[slot] = inside
+                    prefetch(directory, late[1, slot])
+                    waiting += 1
                 advance(here, first, last)
+            if full:
+                break
             cursor[ROW] = 0
+        for w in range(max(0, waiting - LAG), waiting):
+            count = settle(w % LAG, late, late_inside, begin, directory, ranges, count)
+        if full:
+            add_up(ranges, count, cursor)
+            return False
         cursor[STEP] = 0
-    cursor[RUN], cursor[COUNT] = band.state[RUN_COUNT], count
-    cursor[COMPARED] += compared
+    cursor[RUN] = band.state[RUN_COUNT]
+    add_up(ranges, count, cursor)
     return True
+
+
+@njit(nogil=True, error_model="numpy", forceinline=True)
+def add_up(ranges, count, cursor):
+    cursor[COUNT] = count
+    for k in range(count):
+        cursor[COMPARED] += ranges.stop[k] - ranges.start[k]

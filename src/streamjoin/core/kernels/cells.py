@@ -11,9 +11,9 @@ from streamjoin.core.compiled import njit
 from streamjoin.core.kernels.layout import CELLS, FINITE_HIGH, FINITE_LOW, HIGH, LOW, ORIGIN, SCALE, WIDTH
 from streamjoin.core.kernels.scalar import FARTHEST
 
-TUPLES_PER_CELL = 4
-CELLS_PER_PROBE = 2  # cells across a probe's box in all dimensions but the last: each costs a jump
-CELLS_PER_PROBE_LAST = 4  # and in the last, where they are contiguous
+TUPLES_PER_CELL = 3
+CELLS_PER_PROBE_LAST = 4  # cells across a probe's box in the last dimension, where they are contiguous
+DENSE = 6.0  # tuples in a probe's box from which on two cells across it pay in the others, where each costs a jump
 TOLD_APART = 65536  # key hashes
 
 
@@ -35,13 +35,17 @@ def choose_grid(n, keys, box, reach):
     while buckets < min(keys, budget):
         buckets *= 2
     budget = max(1, budget // buckets)
+    inside = np.float64(n) / buckets  # tuples in a probe's box
     for d in range(dims):  # CELLS first holds how many are wanted, zero where nothing is to be cut
         span, box[CELLS, d] = box[FINITE_HIGH, d] - box[FINITE_LOW, d], 0.0
         if span > 0:
             look = box[WIDTH, d] + (0.0 if np.isnan(reach[d]) else reach[d])
             across = min(span / look, np.float64(budget)) if look > 0 else np.float64(budget)
             if across > 2:
-                box[CELLS, d] = across * (CELLS_PER_PROBE_LAST if d == dims - 1 else CELLS_PER_PROBE)
+                box[CELLS, d] = across
+                inside /= across
+    for d in range(dims):
+        box[CELLS, d] *= CELLS_PER_PROBE_LAST if d == dims - 1 else 2 if inside >= DENSE else 1
     factor, settled = 1.0, budget == 1
     while not settled:
         cut, product = 0, 1.0

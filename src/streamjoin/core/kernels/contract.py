@@ -14,3 +14,8 @@ GUARDED = False  # is the predicate to be asked only about pairs in the window?
 def match(p: Any, i: Any, w: Any, j: Any, trouble: Any) -> bool:
     """The exact predicate on probing tuple i of columns p and stored tuple j of columns w."""
     return True
+
+
+@njit
+def fetch(w: Any, j: Any) -> None:
+    """Asks for what the predicate reads of stored tuple j."""

@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from streamjoin.core.compiled import njit
-from streamjoin.core.kernels.contract import GUARDED, match
+from streamjoin.core.kernels.contract import GUARDED, fetch, match
 from streamjoin.core.kernels.layout import FOUND, PLACE, RANGE
 from streamjoin.core.kernels.scalar import full_number
+from streamjoin.core.kernels.simd import prefetch
+
+AHEAD = 32  # ranges
+LINE = 16  # values of four bytes in a cache line
 
 
 @njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)
@@ -19,6 +23,12 @@ def sift(columns, since, until, numbers, w, newest, ranges, count, pairs, cursor
     """
     found, room, place = cursor[FOUND], len(pairs.probe), cursor[PLACE]
     for k in range(cursor[RANGE], count):
+        if k + AHEAD < count:  # ranges lie far apart: what the one after next needs is asked for now
+            for j in range(ranges.start[k + AHEAD], ranges.stop[k + AHEAD], LINE):
+                fetch(w.columns, j)
+                prefetch(w.number, j)
+            if not ranges.inside[k + AHEAD]:
+                prefetch(w.at, ranges.start[k + AHEAD])
         i, inside, stop = ranges.probe[k], ranges.inside[k], ranges.stop[k]
         first, last, number = since[i], until[i], numbers[i]
         place = max(ranges.start[k], place)
@@ -27,14 +37,19 @@ def sift(columns, since, until, numbers, w, newest, ranges, count, pairs, cursor
                 cursor[RANGE], cursor[PLACE], cursor[FOUND] = k, place, found
                 return False
             end = min(stop, place + room - found)
-            for j in range(place, end):
-                near = inside | ((first <= w.at[j]) & (w.at[j] <= last))
-                if GUARDED and not near:
-                    continue
-                hit = near & match(columns, i, w.columns, j, trouble)
-                pairs.probe[found] = number
-                pairs.stored[found] = full_number(newest, w.number[j])
-                found += np.int64(hit)
+            if inside:
+                for j in range(place, end):
+                    pairs.probe[found] = number
+                    pairs.stored[found] = full_number(newest, w.number[j])
+                    found += np.int64(match(columns, i, w.columns, j, trouble))
+            else:
+                for j in range(place, end):
+                    near = (first <= w.at[j]) & (w.at[j] <= last)
+                    if GUARDED and not near:
+                        continue
+                    pairs.probe[found] = number
+                    pairs.stored[found] = full_number(newest, w.number[j])
+                    found += np.int64(near & match(columns, i, w.columns, j, trouble))
             place = end
         place = 0
     cursor[RANGE], cursor[PLACE], cursor[FOUND] = 0, 0, found

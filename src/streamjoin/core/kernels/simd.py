@@ -106,6 +106,22 @@ def trailing_zeros(typingctx: Any, mask: Any) -> Any:
 
 
 @intrinsic
+def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
+    """Asks for the cache line of array[index], which will be read soon."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        place = builder.bitcast(builder.gep(data, [args[1]]), cgutils.voidptr_t)
+        function = builder.module.declare_intrinsic(
+            "llvm.prefetch", [cgutils.voidptr_t], ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, _I32, _I32, _I32])
+        )
+        builder.call(function, [place, *(ir.Constant(_I32, flag) for flag in (0, 3, 1))])  # to read, to keep, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), codegen
+
+
+@intrinsic
 def float_bits(typingctx: Any, value: Any) -> Any:
     """The bits of a float64 as an integer."""
 

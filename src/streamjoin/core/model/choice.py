@@ -25,7 +25,6 @@ PARALLEL = ("cell", "handshake", "low_latency", "grid")
 ALGORITHMS = ("auto", "kang", *PARALLEL)
 ENOUGH = 0.7  # the part of a core's time up to which one worker is enough
 ROOMIER = 1.25  # a grid may have so many times the workers it needs, if they make a better rectangle
-STRETCH = 2048  # tuples that are dealt in one turn
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Task:
     rate_s: float | None = None
     hit_rate: float = 0.0
     boxes: bool = True
-    stretch: int = STRETCH
+    stretch: int = BATCH  # tuples that are dealt in one turn
 
 
 @dataclass(frozen=True)
