@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import fields
 from types import ModuleType
@@ -140,7 +141,7 @@ def consistent(store: BandStore, stream: Stream) -> None:
     extents = sorted(
         (int(band.runs[k, BEGIN]), int(band.runs[k, END])) for k in range(-state[JOB_COUNT], state[RUN_COUNT])
     )
-    assert all(before[1] <= after[0] for before, after in zip(extents, extents[1:], strict=False))
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(extents))
     assert not extents or extents[-1][1] <= state[CAPACITY]
     runs = [(int(run[BEGIN]), int(run[END])) for run in band.runs[: state[RUN_COUNT]]]
     assert len(store) == sum(end - begin for begin, end in runs) == state[LIVE]
@@ -165,7 +166,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Arrays that start small and at most double."""
     monkeypatch.setattr(band_module, "FIRST_CAPACITY", BLOCK)
     monkeypatch.setattr(band_module, "_address_space", lambda: 0)
-    yield
+    return
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3])

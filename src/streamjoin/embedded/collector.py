@@ -12,7 +12,7 @@ from collections.abc import Callable
 from streamjoin.core.kernels.layout import Array
 from streamjoin.embedded.loop import await_results, block_ready, give_back
 
-ROUNDS = 300  # of waiting, some tens of milliseconds
+ROUNDS = 600  # of waiting, some tens of milliseconds
 
 Pairs = Callable[[Array, Array], None]
 Settled = Callable[[tuple[int, int]], None]
@@ -61,8 +61,8 @@ class Collector:
             self._failed(error)
 
     def _vacuum(self) -> None:
+        """Takes what is there, at most one round of blocks of each worker: a fast one must not hold up the others."""
         for node in range(len(self._results)):
-            # No more than one round of blocks: a fast worker must not hold up the others' results.
             for _ in range(self._results.shape[2]):
                 block = int(block_ready(self._index, node))
                 if block < 0:

@@ -79,6 +79,10 @@ class Driver:
         self.setup = setup
         self._plan = plan
         self._topology = topology_of(setup)
+        self._entry_rings = [
+            np.array([2 * node + direction for node in self._topology.entries[direction]], np.int64)
+            for direction in (0, 1)
+        ]
         self._sides = tuple(Side(len(self._entries(side))) for side in (0, 1))
         on_tape = plan.access != "band"
         room = max(FIRST_ROOM if on_tape else UNDER_WAY, 4 * setup.queue * setup.batch)
@@ -108,7 +112,8 @@ class Driver:
         return self._topology.entries[side] if self.setup.algorithm != "cell" else (0,)
 
     def _rings(self, direction: int) -> Array:
-        return np.array([2 * node + direction for node in self._topology.entries[direction]], np.int64)
+        """The queues through which the driver sends in a direction."""
+        return self._entry_rings[direction]
 
     def arrive(self, side: int, batch: Tuples) -> None:
         """Takes arrivals; waits while the join cannot."""
@@ -147,6 +152,9 @@ class Driver:
         """Waits until tuples fit onto the tape; lets it grow when everything is at rest and they still do not."""
         tape = self.tapes[side]
         wanted = min(wanted, max(tape.batch, tape.room // 8))
+        known = tape.room - (tape.head - self._sides[side].released)
+        if known >= wanted:
+            return known
         while True:
             self.check()
             free = tape.room - (tape.head - self._release(side))
@@ -181,12 +189,13 @@ class Driver:
 
     def _remember(self, side: int, first: int, at: Array) -> None:
         """Notes what is needed to tell later what has expired."""
-        cuts = np.flatnonzero(np.diff(np.arange(first, first + len(at)) // self.setup.batch, prepend=-1))
-        mine, stop = self._sides[side], first
-        for stop, largest in zip([*(first + cuts[1:]), first + len(at)], np.maximum.reduceat(at, cuts), strict=True):
-            mine.pieces.append((int(stop), int(largest)))
+        batch = self.setup.batch
+        starts = [0, *range(-first % batch or batch, len(at), batch)]
+        mine = self._sides[side]
+        for stop, largest in zip([*starts[1:], len(at)], np.maximum.reduceat(at, starts).tolist(), strict=True):
+            mine.pieces.append((first + stop, largest))
         if self._plan.window.by_arrival:
-            mine.open.append((first, stop))
+            mine.open.append((first, first + len(at)))
 
     def _send(self, side: int, first: int, stop: int) -> None:
         mine, stretch, batch = self._sides[side], self.tapes[side].stretch, self.setup.batch

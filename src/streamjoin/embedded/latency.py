@@ -39,10 +39,10 @@ class Latency:
         self._stops[side][k], self._times[side][k] = stop, moment
         self._count[side] = k + 1
 
-    def record(self, r: Array, s: Array) -> None:
-        """Results leave now."""
+    def record(self, r: Array, s: Array, moment: int | None = None) -> None:
+        """Results leave, now or at another moment."""
         later = np.maximum(self._moments("r", r), self._moments("s", s))
-        waited = np.clip((time.perf_counter_ns() - later) // 1000, 1, LONGEST)
+        waited = np.clip(((moment or time.perf_counter_ns()) - later) // 1000, 1, LONGEST)
         for value, count in zip(*np.unique(waited, return_counts=True), strict=True):
             self._histogram.record_value(int(value), int(count))
 

@@ -69,7 +69,7 @@ def _in_turns(times: Sides, before: Sides) -> Iterator[Piece]:
     side, seen = side[order], seen[order]
     cuts = np.flatnonzero((np.diff(side, prepend=-1) != 0) | (np.diff(seen, prepend=-1) != 0))
     done = [0, 0]
-    for begin, end in zip(cuts, [*cuts[1:], len(order)], strict=True):
+    for begin, end in zip(cuts, [*cuts[1:], len(order)], strict=False):  # there is no cut where there is no tuple
         k, count = int(side[begin]), int(end - begin)
         yield SIDES[k], done[k], done[k] + count
         done[k] += count

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamjoin.core.kernels.job import positions
+from streamjoin.core.kernels.job import position, positions
 from streamjoin.core.kernels.layout import Array
 from streamjoin.core.kernels.simd import LANES
 from streamjoin.core.store import Shape, Tuples
@@ -67,10 +67,10 @@ class Tape:
     def write(self, batch: Tuples, begin: int, end: int) -> None:
         """Puts tuples begin..end-1 of a batch at the head; the caller has seen that there is room."""
         shape, first, stop = self.shape, self.head, self.head + end - begin
-        there, numbers = self.places(first, stop), np.arange(first, stop)
+        there, numbers = self._there(first, stop), np.arange(first, stop)
         taken: slice | Array = slice(begin, end)
         if self.blocks:
-            order = self._sorted(batch.coord[0, begin:end], numbers, there)
+            order = self._sorted(batch.coord[0, begin:end], numbers)
             taken, numbers = begin + order, numbers[order]
         for column, new in zip(self.columns, batch.columns, strict=True):
             column[there] = new[taken]
@@ -84,17 +84,30 @@ class Tape:
         self._widen(there, batch.width)
         self.head = stop
 
-    def _widen(self, there: Array, width: Array) -> None:
+    def _there(self, first: int, stop: int) -> slice | Array:
+        """The positions of tuples first..stop-1: a stretch of the tape if they are within one stretch."""
+        if first // self.stretch == (stop - 1) // self.stretch:
+            place = int(position(first, self.stretch, self.chunk, self.turns, self.room))
+            return slice(place, place + stop - first)
+        return self.places(first, stop)
+
+    def _widen(self, there: slice | Array, width: Array) -> None:
         """Notes the widest box of every chunk; one that is begun forgets what lay there before."""
+        if isinstance(there, slice):
+            chunk = there.start // self.chunk
+            if there.start % self.chunk == 0:
+                self.width[chunk] = 0
+            np.maximum(self.width[chunk], width[: self.shape.dims], out=self.width[chunk])
+            return
         self.width[there[there % self.chunk == 0] // self.chunk] = 0
         chunks = np.unique(there // self.chunk)
         self.width[chunks] = np.maximum(self.width[chunks], width[: self.shape.dims])
 
-    def _sorted(self, coord: Array, numbers: Array, there: Array) -> Array:
+    def _sorted(self, coord: Array, numbers: Array) -> Array:
         """The order by coordinate, within multiples of the batch size; notes where each such block ends."""
         cuts = numbers // self.batch
         starts = np.flatnonzero(np.diff(cuts, prepend=-1))
-        self.block[there[starts]] = np.append(numbers[starts[1:]], numbers[-1] + 1)
+        self.block[numbers[starts] % self.room] = np.append(numbers[starts[1:]], numbers[-1] + 1)
         return np.lexsort((coord, cuts))
 
     def grow(self, released: int) -> None:

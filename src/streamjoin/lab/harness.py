@@ -24,6 +24,7 @@ from streamjoin.lab.workload import BAND, MICROSECONDS, Array, Source, partners,
 
 CHECKED = 16  # r tuples, one after the other
 FILL = 1 << 16
+WARM_UP = 2.0  # seconds at the beginning that are not counted
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class Harness:
         )
         self._intake = Intake(self._plan, self._plan.program())
         self._sources = {side: Source(side, case.rate) for side in SIDES}
-        self._latency: Latency | None = None
+        self._logging = False
+        self._log: list[tuple[int, Array, Array]] = []  # when results left, and which
         self.results = 0
         self._kept: list[tuple[Array, Array]] = []
         self._checked = (0, 0)
@@ -88,20 +90,20 @@ class Harness:
 
     def _pairs(self, r: Array, s: Array) -> None:
         self.results += len(r)
-        if self._latency is not None:
-            self._latency.record(r, s)
+        if self._logging:
+            self._log.append((time.perf_counter_ns(), r.copy(), s.copy()))
         first, stop = self._checked
         if self.checked_until < stop:
             mine = np.flatnonzero((r >= first) & (r < stop))
             if len(mine):
                 self._kept.append((r[mine], s[mine]))
 
-    def push(self, side: str, count: int, moment: int | None = None) -> None:
+    def push(self, side: str, count: int) -> None:
         """The next tuples of a stream."""
-        k, source = SIDES.index(side), self._sources[side]
-        batch = self._prepared(side, source.batch(count))
-        if self._latency is not None:
-            self._latency.arrived(side, source.count, moment or time.perf_counter_ns())
+        self._push(side, self._sources[side].batch(count))
+
+    def _push(self, side: str, table: Any) -> None:
+        k, batch = SIDES.index(side), self._prepared(side, table)
         self.driver.arrive(k, batch)
         horizon = self._plan.window.horizon(side, int(batch.at[-1]), 0)
         self.driver.expire(1 - k, horizon, 0)
@@ -129,20 +131,27 @@ class Harness:
 
         Tuples that were in the windows beforehand count as having arrived when the streams would have brought them.
         """
-        now = time.perf_counter_ns() + 10**7
-        latency = Latency()
-        for side in SIDES:
-            steps = np.arange(0, self.filled, max(1, self.filled // 20_000)) + 1
-            for stop in [*steps.tolist(), self.filled]:
-                latency.arrived(side, int(stop), now - int((self.filled - stop) / rate * 1e9))
-        self._latency = latency
         gap = batch / rate / 2 * 1e9  # r and s take turns
-        for k in range(int(seconds * 1e9 / gap)):
-            due = now + int(k * gap)
+        warm = int(WARM_UP * 1e9 / gap)
+        count = warm + int(seconds * 1e9 / gap)
+        made = [self._sources[SIDES[k % 2]].batch(batch) for k in range(count)]  # making tuples is the sources' time
+        now = time.perf_counter_ns() + 10**7
+        arrived = [now + int(k * gap) for k in range(count)]
+        for k, (table, due) in enumerate(zip(made, arrived, strict=True)):
+            self._logging = k >= warm
             while (wait := due - time.perf_counter_ns()) > 0:
-                time.sleep(wait / 1e9 if wait > 100_000 else 0)
-            self.push(SIDES[k % 2], batch, due)
-        self._latency = None
+                time.sleep(wait / 1e9)
+            self._push(SIDES[k % 2], table)
+        time.sleep(0.1)
+        self._logging = False
+        latency = Latency()
+        for k, side in enumerate(SIDES):
+            for stop in range(1, self.filled + 1, max(1, self.filled // 20_000)):
+                latency.arrived(side, stop, now - int((self.filled - stop) / rate * 1e9))
+            for n, due in enumerate(arrived[k::2], 1):
+                latency.arrived(side, self.filled + n * batch, due)
+        for moment, r, s in self._log:
+            latency.record(r, s, moment)
         return latency.summary()
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ _sched_yield = types.ExternalFunction("sched_yield", types.int32())
 _usleep = types.ExternalFunction("usleep", types.int32(types.uint32))
 
 SPINS, YIELDS = 100, 4  # rounds of waiting before a thread yields its core, and before it sleeps
-SHORTEST, LONGEST = 20, 500  # microseconds of sleep, longer the longer nothing happens
+NAPS, SHORTEST, LONGEST = 300, 20, 1000  # so many short sleeps, then longer ones, in microseconds
 
 
 def _element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -86,4 +86,4 @@ def wait(rounds):
     if rounds < SPINS + YIELDS:
         _sched_yield()
     else:
-        _usleep(np.uint32(min(LONGEST, SHORTEST + 10 * (rounds - SPINS - YIELDS))))
+        _usleep(np.uint32(min(LONGEST, SHORTEST + 10 * max(0, rounds - SPINS - YIELDS - NAPS))))
