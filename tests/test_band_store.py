@@ -1,4 +1,4 @@
-"""A band window against a plain list: whatever is inserted, merged, moved and dropped, a probe finds each tuple once."""
+"""A band window against a plain list: inserted, merged, moved and dropped, each tuple is found once by a probe."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from streamjoin.core.compiled import njit
 from streamjoin.core.kernels.layout import CELLS, FINITE_HIGH, FINITE_LOW, HIGH, LOW, ORIGIN, SCALE, WIDTH
 from streamjoin.core.kernels.scalar import FARTHEST
 
-TUPLES_PER_CELL = 3
+TUPLES_PER_CELL = 4
 CELLS_PER_PROBE_LAST = 4  # cells across a probe's box in the last dimension, where they are contiguous
 DENSE = 6.0  # tuples in a probe's box from which on two cells across it pay in the others, where each costs a jump
 TOLD_APART = 65536  # key hashes
