@@ -12,7 +12,7 @@ from collections.abc import Callable
 from streamjoin.core.kernels.layout import Array
 from streamjoin.embedded.loop import await_results, block_ready, give_back
 
-ROUNDS = 600  # of waiting, some tens of milliseconds
+ROUNDS = 250  # of waiting, some ten milliseconds: punctuations move on without results, too
 
 Pairs = Callable[[Array, Array], None]
 Settled = Callable[[tuple[int, int]], None]

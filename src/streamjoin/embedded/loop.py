@@ -432,12 +432,12 @@ def feed(ring_words, ring_index, rings, message, batch, stretch, control):
 
 @njit(nogil=True, cache=True)
 def await_results(result_index, nodes, control, rounds):
-    """Waits until a block of results is there, at most so many rounds."""
+    """Waits until a block of results is there or the workers are to stop, at most so many rounds."""
     for k in range(rounds):
         for node in range(nodes):
             if load_acquire(result_index, node * LINES + HEAD) != load_acquire(result_index, node * LINES + TAIL):
                 return True
-        if load_acquire(control, 0) == ABORT:
+        if load_acquire(control, 0) != GO:
             return False
         wait(k)
     return False
