@@ -55,7 +55,8 @@ def test_a_refused_batch_leaves_the_join_as_it_was() -> None:
         for _ in range(2):
             with pytest.raises(sj.DataError):
                 join.push_r({"ts": [1, 101], "x": [5, 2**63]})
-        assert join.stats()["r"] | {"late": 0, "pushed": 1} == join.stats()["r"]
+        counts = join.stats()["r"]
+        assert counts["late"] == 0 and counts["pushed"] == 1
         assert join.late() == []
         join.push_r({"ts": [1, 101], "x": [5, 6]})
         assert [batch.to_pylist() for _, batch in join.late()] == [[{"ts": 1, "x": 5}]]

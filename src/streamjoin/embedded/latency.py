@@ -20,6 +20,7 @@ class Latency:
 
     def __init__(self) -> None:
         self._histogram = HdrHistogram(1, LONGEST, DIGITS)
+        self._total = 0  # the histogram would compute it bucket by bucket
         self._stops = {side: np.zeros(64, np.int64) for side in "rs"}
         self._times = {side: np.zeros(64, np.int64) for side in "rs"}
         self._count = dict.fromkeys("rs", 0)
@@ -43,6 +44,7 @@ class Latency:
         """Results leave, now or at another moment."""
         later = np.maximum(self._moments("r", r), self._moments("s", s))
         waited = np.clip(((moment or time.perf_counter_ns()) - later) // 1000, 1, LONGEST)
+        self._total += int(waited.sum())
         for value, count in zip(*np.unique(waited, return_counts=True), strict=True):
             self._histogram.record_value(int(value), int(count))
 
@@ -63,5 +65,5 @@ class Latency:
         if not counted:
             return {"avg": None, **dict.fromkeys(QUANTILES), "max": None}
         quantiles = {n: self._histogram.get_value_at_percentile(q) / 1000 for n, q in QUANTILES.items()}
-        average = self._histogram.get_mean_value() / 1000
+        average = self._total / counted / 1000
         return {"avg": average, **quantiles, "max": self._histogram.get_max_value() / 1000}

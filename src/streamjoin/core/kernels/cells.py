@@ -27,12 +27,13 @@ def cell_of(value, origin, scale, cells):
 def choose_grid(n, keys, box, reach):
     """Cuts a run of n tuples with about `keys` distinct keys into cells. Returns the hash buckets in front of them.
 
-    Enough that a probe reads little in vain, not more than the tuples pay for: there are at most n / 2, or one. A probe
-    looks across the widest box and its own reach (nan: unknown). Dimensions that this does not cut stay whole; the
-    others share what the number of tuples allows in proportion to how far a probe's box is from covering them.
+    Enough that a probe reads little in vain, not more than the tuples pay for: fewer than n / 2, or one, which is the
+    room that the directory has. A probe looks across the widest box and its own reach (nan: unknown). Dimensions that
+    this does not cut stay whole; the others share what the number of tuples allows in proportion to how far a probe's
+    box is from covering them.
     """
     dims, buckets, budget = box.shape[1], 1, max(1, n // TUPLES_PER_CELL)
-    while buckets < min(keys, budget):
+    while buckets < min(keys, budget) and 4 * buckets < n:
         buckets *= 2
     budget = max(1, budget // buckets)
     inside = np.float64(n) / buckets  # tuples in a probe's box

@@ -15,6 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from streamjoin.core.compiled import njit
+from streamjoin.core.kernels.atomics import pointer
 from streamjoin.core.kernels.layout import BEGIN, CAPACITY, END, HELD, JOB_COUNT, LIVE, NURSERY, PAGE, RUN_COUNT, TOP
 
 GRANULE = 64  # runs begin at multiples of this
@@ -25,16 +26,6 @@ EVERYWHERE = 1 << 60
 DONT_NEED = 4  # MADV_DONTNEED
 
 madvise = types.ExternalFunction("madvise", types.int32(types.uintp, types.uintp, types.int32))
-
-
-@intrinsic
-def pointer(typingctx: Any, address: Any) -> Any:
-    """An address as a pointer, for carray."""
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], context.get_value_type(types.voidptr))
-
-    return types.voidptr(types.int64), codegen
 
 
 @intrinsic

@@ -23,6 +23,7 @@ import numpy as np
 from numba import carray
 
 from streamjoin.core.compiled import njit
+from streamjoin.core.kernels.atomics import pointer
 from streamjoin.core.kernels.cells import choose_grid, extent, new_keys, number_cells, total_cells
 from streamjoin.core.kernels.layout import (
     BEGIN,
@@ -63,7 +64,6 @@ from streamjoin.core.kernels.memory import (
     hold,
     in_vain,
     place,
-    pointer,
     scatter_column,
     touch,
 )

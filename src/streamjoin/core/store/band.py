@@ -7,12 +7,21 @@ from __future__ import annotations
 
 import mmap
 import os
+from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
 
-from streamjoin.core.kernels.band import aim, candidates, learn
-from streamjoin.core.kernels.cells import TOLD_APART, choose_grid, extent, new_keys, order_by_cell, total_cells
+from streamjoin.core.kernels.band import FEW, aim, candidates, learn
+from streamjoin.core.kernels.cells import (
+    TOLD_APART,
+    TUPLES_PER_CELL,
+    choose_grid,
+    extent,
+    new_keys,
+    order_by_cell,
+    total_cells,
+)
 from streamjoin.core.kernels.layout import (
     BEGIN,
     BOX_FIELDS,
@@ -20,6 +29,7 @@ from streamjoin.core.kernels.layout import (
     CAPACITY,
     DIRECTORY,
     END,
+    FIELDS,
     FIRST_AT,
     HELD,
     JOB_COUNT,
@@ -31,6 +41,7 @@ from streamjoin.core.kernels.layout import (
     PAGE,
     RUN_COUNT,
     RUN_FIELDS,
+    SINCE_EVER,
     STARVED,
     STATE_FIELDS,
     TOP,
@@ -61,7 +72,7 @@ class BandStore(Store):
 
     def __init__(self, shape: Shape, exact: ModuleType, trouble: Trouble) -> None:
         super().__init__(shape, exact, trouble)
-        self._order = np.zeros(0, np.uint32)
+        self._straight = np.zeros(0, np.uint32)  # probes as they come
         self._reach = np.full(shape.dims, np.nan)
         self._clear(FIRST_CAPACITY)
 
@@ -78,7 +89,17 @@ class BandStore(Store):
 
     @property
     def nbytes(self) -> int:
-        return int(self.band.state[HELD]) * BLOCK * self._position_bytes
+        return int(self.band.state[HELD] * BLOCK * self._position_bytes)
+
+    def warm_up(self, empty: Tuples) -> None:
+        """Has all that an insert and a probe call compiled, too: not in the middle of the first push."""
+        super().warm_up(empty)
+        box = np.zeros((self.shape.dims, 0), np.float32)
+        nothing = replace(empty, lo=box, hi=box, coord=box, width=np.zeros(self.shape.dims, np.float32))
+        self.insert(nothing)
+        self.expire(SINCE_EVER)
+        self._aim(nothing)
+        self._candidates(nothing.probes, self._ranges, np.zeros(FIELDS, np.int64))
 
     def insert(self, batch: Tuples) -> None:
         source, _columns = as_source(batch)
@@ -127,7 +148,7 @@ class BandStore(Store):
             self._more_runs()
             return
         least = 2 * (int(band.state[CAPACITY]) + min(count, AT_ONCE))
-        capacity = max(least, min(_address_space() // self._position_bytes, MOST_POSITIONS))
+        capacity = max(least, min(int(_address_space() / self._position_bytes), MOST_POSITIONS))
         while True:
             try:
                 self._grow(_rounded_up(capacity, BLOCK))
@@ -196,19 +217,23 @@ class BandStore(Store):
         return band, stored
 
     @property
-    def _position_bytes(self) -> int:
-        """Bytes of one position in every column; half of the directory stays untouched without keys."""
-        return int(self.band.columns[1].sum()) - (not self.shape.keyed)
+    def _position_bytes(self) -> float:
+        """Bytes of one position in every column, and of its share of the directory, which keys may fill to the end."""
+        directory = 2 if self.shape.keyed else 4 / TUPLES_PER_CELL
+        return float(self.band.columns[1, :-1].sum()) + directory
 
     def _aim(self, batch: Tuples) -> Tuples:
-        if len(batch) > len(self._order):
-            self._order = np.empty(len(batch), np.uint32)
-        learn(self.band, batch.lo, batch.hi, 0, len(batch))
-        aim(self.band, batch.probes, 0, len(batch), self._order)
-        return batch
+        """Puts the probes into the order of the cells. They are read once per run: copying them pays."""
+        n = len(batch)
+        if n > len(self._straight):
+            self._straight = np.arange(n, dtype=np.uint32)
+        order = np.empty(n, np.uint32)
+        learn(self.band, batch.lo, batch.hi, 0, n)
+        aim(self.band, batch.probes, 0, n, order)
+        return batch.probing(order, self.shape.keyed) if n >= FEW else batch
 
     def _candidates(self, probes: Probes, ranges: Ranges, cursor: Array) -> bool:
-        return bool(candidates(probes, self._order, len(probes.since), self.band, ranges, cursor))
+        return bool(candidates(probes, self._straight, len(probes.since), self.band, ranges, cursor))
 
 
 def as_source(batch: Tuples) -> tuple[Source, tuple[Array, ...]]:
