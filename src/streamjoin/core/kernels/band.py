@@ -98,14 +98,14 @@ def advance(here, first, last):
 
 
 @njit(nogil=True, error_model="numpy", forceinline=True)
-def settle(slot, late, inside, begin, directory, ranges, count):
+def settle(waiting, late, begin, directory, ranges, count):
     """Turns cells into positions, now that their directory entries have come in. Returns the number of ranges."""
-    start = begin + np.int64(directory[late[1, slot]])
-    stop = begin + np.int64(directory[late[2, slot]])
-    if start < stop:
-        ranges.probe[count], ranges.start[count], ranges.stop[count] = late[0, slot], start, stop
-        ranges.inside[count] = inside[slot]
-        count += 1
+    for w in range(waiting):
+        start = begin + np.int64(directory[late[w, 1]])
+        stop = begin + np.int64(directory[late[w, 2]])
+        ranges.probe[count], ranges.start[count], ranges.stop[count] = late[w, 0] >> 1, start, stop
+        ranges.inside[count] = late[w, 0] & 1
+        count += np.int64(start < stop)
     return count
 
 
@@ -118,45 +118,44 @@ def candidates(p, order, probe_count, band, ranges, cursor):
     runs, directory, dims = band.runs, band.directory, len(band.reach)
     count, capacity = 0, len(ranges.probe) - LAG
     first, last, here = np.empty(dims, np.int64), np.empty(dims, np.int64), np.empty(dims, np.int64)
-    late, late_inside = np.empty((3, LAG), np.int64), np.empty(LAG, np.bool_)
+    late, sizes = np.empty((LAG, 3), np.int64), np.empty(dims, np.int64)
     for run in range(cursor[RUN], band.state[RUN_COUNT]):
-        box, mask = band.boxes[run], runs[run, BUCKETS] - 1
+        box, mask, at = band.boxes[run], runs[run, BUCKETS] - 1, runs[run, DIRECTORY]
         begin, first_at, last_at = runs[run, BEGIN], runs[run, FIRST_AT], runs[run, LAST_AT]
-        waiting, full = 0, False
+        for d in range(dims):
+            sizes[d] = np.int64(box[CELLS, d])
+        waiting = 0
         for k in range(cursor[STEP], probe_count):
             i = np.int64(order[k])
             since, until = p.since[i], p.until[i]
             if since > last_at or until < first_at:
                 continue
-            inside = since <= first_at and last_at <= until
+            mark = 2 * i + np.int64(since <= first_at and last_at <= until)
             found = touched(p, i, box, first, last, here)
             for row in range(found):
                 if row >= cursor[ROW]:
-                    if count >= capacity:
-                        cursor[RUN], cursor[STEP], cursor[ROW] = run, k, row
-                        full = True
-                        break
+                    if waiting == LAG:
+                        count, waiting = settle(LAG, late, begin, directory, ranges, count), 0
+                        if count >= capacity:
+                            cursor[RUN], cursor[STEP], cursor[ROW] = run, k, row
+                            add_up(ranges, count, cursor)
+                            return False
                     cell = np.int64(p.key[i]) & mask
                     for d in range(dims - 1):
-                        cell = cell * np.int64(box[CELLS, d]) + here[d]
-                    cell = runs[run, DIRECTORY] + cell * np.int64(box[CELLS, dims - 1])
-                    slot = waiting % LAG
-                    if waiting >= LAG:
-                        count = settle(slot, late, late_inside, begin, directory, ranges, count)
-                    late[0, slot], late[1, slot], late[2, slot] = i, cell + first[dims - 1], cell + last[dims - 1] + 1
-                    late_inside[slot] = inside
-                    prefetch(directory, late[1, slot])
+                        cell = cell * sizes[d] + here[d]
+                    cell = at + cell * sizes[dims - 1]
+                    late[waiting, 0], late[waiting, 1] = mark, cell + first[dims - 1]
+                    late[waiting, 2] = cell + last[dims - 1] + 1
+                    prefetch(directory, cell + first[dims - 1])
                     waiting += 1
                 advance(here, first, last)
-            if full:
-                break
             cursor[ROW] = 0
-        for w in range(max(0, waiting - LAG), waiting):
-            count = settle(w % LAG, late, late_inside, begin, directory, ranges, count)
-        if full:
+        count = settle(waiting, late, begin, directory, ranges, count)
+        cursor[STEP] = 0
+        if count >= capacity:
+            cursor[RUN] = run + 1
             add_up(ranges, count, cursor)
             return False
-        cursor[STEP] = 0
     cursor[RUN] = band.state[RUN_COUNT]
     add_up(ranges, count, cursor)
     return True

@@ -384,24 +384,28 @@ def next_phase(jobs, job):
 
 @njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def make_ready(band, job, row, budget):
-    """Has memory stand behind the place of the result, one array of one block after the other."""
+    """Has memory stand behind the place of the result, array by array: few inserts then meet the end of a page."""
     jobs, columns, begin, end = band.jobs, band.columns, band.runs[row, BEGIN], band.runs[row, END]
     entries = total_cells(band.boxes[row], band.runs[row, BUCKETS]) + 1
     spent, arrays = 0, columns.shape[1]
     while spent < budget:
-        block = begin // BLOCK + jobs[job, AT_RUN]
-        if block * BLOCK >= end:
+        which, block = jobs[job, AT_RUN], begin // BLOCK + jobs[job, AT]
+        if which == arrays:
             next_phase(jobs, job)
             break
-        first, last = max(begin, block * BLOCK), min(end, block * BLOCK + BLOCK)
-        if jobs[job, AT] == arrays or band.held[block]:
-            hold(band.state, band.held, first, last)
-            jobs[job, AT_RUN], jobs[job, AT] = jobs[job, AT_RUN] + 1, 0
+        if block * BLOCK >= end:
+            jobs[job, AT_RUN], jobs[job, AT] = which + 1, 0
             continue
-        if jobs[job, AT] == arrays - 1:  # of the directory, two positions to an entry, no more than there are cells
-            last = min(last, begin + 2 * entries)
-        touch(columns, jobs[job, AT], first, last, band.state[PAGE])
         jobs[job, AT] += 1
+        if band.held[block]:
+            spent += 1
+            continue
+        first, last = max(begin, block * BLOCK), min(end, block * BLOCK + BLOCK)
+        if which < arrays - 1:
+            touch(columns, which, first, last, band.state[PAGE])
+        else:  # of the directory, two positions to an entry, no more than there are cells
+            touch(columns, which, first, min(last, begin + 2 * entries), band.state[PAGE])
+            hold(band.state, band.held, first, last)
         spent += TOUCHED
     return spent
 
