@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import fields
+from fractions import Fraction
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from streamjoin.core.kernels.band import aim, candidates, learn
 from streamjoin.core.kernels.cells import choose_grid, number_cells, total_cells
@@ -36,7 +39,7 @@ from streamjoin.core.kernels.layout import (
 )
 from streamjoin.core.kernels.memory import BLOCK
 from streamjoin.core.kernels.runs import AT_ONCE, HEAD, LEAST_PACE, MOST_JOBS, PACE, insert
-from streamjoin.core.kernels.scalar import FARTHEST
+from streamjoin.core.kernels.scalar import FARTHEST, widest
 from streamjoin.core.store import BandStore, Shape, Tuples
 from streamjoin.core.store import band as band_module
 from streamjoin.core.store.band import as_source
@@ -361,3 +364,19 @@ def test_grids_are_paid_for_and_cover_all_coordinates() -> None:
         cell = np.empty(50, np.uint32)
         number_cells(coord, random.integers(0, 1 << 32, 50).astype(np.uint32), 0, 50, box, buckets, cell)
         assert (cell < total).all()
+
+
+corners = st.floats(-FARTHEST, FARTHEST, width=32)
+
+
+@given(box=st.tuples(corners, corners).map(sorted))
+@example(box=[-7.1054274e-15, 2.0])  # the difference is above 2, but as float32 it would be 2
+@example(box=[-1e-10, 1e19])  # not even float64 can tell it from 1e19
+@example(box=[0.25, 20.25])
+def test_no_box_is_wider_than_the_widest(box: list[float]) -> None:
+    low, high = (np.array([corner], np.float32) for corner in box)
+    true = Fraction(float(high[0])) - Fraction(float(low[0]))
+    found = widest(low, high)
+    assert Fraction(float(found)) >= true
+    below = float(np.nextafter(found, np.float32(-np.inf)))
+    assert Fraction(below) < true or true == 0  # and it is no wider than it must be

@@ -26,8 +26,11 @@ from streamjoin.algorithms.protocol import (
     STOP,
     Topology,
     put,
+    unpack,
 )
-from streamjoin.core.compiled import njit
+from streamjoin.core.compiled import njit, on_demand
+
+FINISHED = SEEN  # below it, tuples have met all they had to meet at a node
 
 
 def topology(workers: int) -> Topology:
@@ -60,3 +63,10 @@ def step(node, message, out):
 def rest(node, out):
     """Workers have nothing to do without a message."""
     return 0
+
+
+@on_demand
+def act(address):
+    """A step, or what there is to do without a message."""
+    node, message, out, resting = unpack(address)
+    return rest(node, out) if resting else step(node, message, out)

@@ -44,8 +44,11 @@ from streamjoin.algorithms.protocol import (
     learn_expiry,
     pass_expiry,
     put,
+    unpack,
 )
-from streamjoin.core.compiled import njit
+from streamjoin.core.compiled import inner, njit, on_demand
+
+FINISHED = SEEN  # below it, tuples have met all they had to meet at a node
 
 
 def topology(rows: int, columns: int) -> Topology:
@@ -59,7 +62,7 @@ def topology(rows: int, columns: int) -> Topology:
     return Topology(rows * columns, entries, following, (rows, columns), tuple(nodes))
 
 
-@njit(nogil=True, cache=True)
+@inner
 def at_end(node, side):
     """Is this the last worker of its row (for r) or column (for s)?"""
     columns = node[TURNS + S]
@@ -88,3 +91,10 @@ def rest(node, out):
     """What is due without a message: expiries that had to wait for room."""
     count = pass_expiry(node, out, 0, S, at_end(node, R))
     return pass_expiry(node, out, count, R, at_end(node, S))
+
+
+@on_demand
+def act(address):
+    """A step, or what there is to do without a message."""
+    node, message, out, resting = unpack(address)
+    return rest(node, out) if resting else step(node, message, out)

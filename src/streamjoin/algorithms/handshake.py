@@ -53,12 +53,15 @@ from streamjoin.algorithms.protocol import (
     Topology,
     chain,
     put,
+    unpack,
 )
-from streamjoin.core.compiled import njit
+from streamjoin.core.compiled import inner, njit, on_demand
 
 # A segment holds tuples KEEP..SEEN-1 of its side.
 SENT = OWN  # per side: tuples below have been sent on; r leaves at once, s waits for its acknowledgement
 ACK_SENT = OWN + 2  # s below have been acknowledged to the right neighbour
+
+FINISHED = KEEP  # below it, tuples have met all they had to meet at a node
 
 
 def topology(workers: int) -> Topology:
@@ -82,7 +85,7 @@ def step(node, message, out):
     return 0
 
 
-@njit(nogil=True, cache=True)
+@inner
 def leave(node, side, stop, place, out, count):
     """The oldest tuples leave the segment."""
     node[KEEP + side] = stop
@@ -112,13 +115,13 @@ def rest(node, out):
     return count
 
 
-@njit(nogil=True, cache=True)
+@inner
 def at_end(node, side):
     """Is this the last node that tuples of a side come to?"""
     return node[NODE] == (node[NODES] - 1 if side == R else 0)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def forward(node, side, out, count):
     """Sends the oldest tuples on if this segment is larger than the neighbour's (autonomous load balancing)."""
     first = node[SENT + side]
@@ -131,3 +134,10 @@ def forward(node, side, out, count):
     node[SENT + side] = stop
     count = put(out, count, SEND, side, ARRIVAL, side, first, stop, 0, 0, 0)
     return leave(node, R, stop, NOWHERE, out, count) if side == R else count
+
+
+@on_demand
+def act(address):
+    """A step, or what there is to do without a message."""
+    node, message, out, resting = unpack(address)
+    return rest(node, out) if resting else step(node, message, out)

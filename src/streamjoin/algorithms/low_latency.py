@@ -55,14 +55,17 @@ from streamjoin.algorithms.protocol import (
     next_own,
     pass_expiry,
     put,
+    unpack,
 )
-from streamjoin.core.compiled import njit
+from streamjoin.core.compiled import inner, njit, on_demand
 
 ACKED = OWN  # s below have been received by the left neighbour
 ACK_SENT = OWN + 1  # s below have been acknowledged to the right neighbour
 ENDED = OWN + 2  # r below have ended their expedition
 END_SENT = OWN + 3  # r below are known to the left neighbour to have
 MOST = 1000  # stretches that may be unacknowledged, or end at once: what follows from a message must have a bound
+
+FINISHED = SEEN  # below it, tuples have met all they had to meet at a node
 
 
 def topology(workers: int) -> Topology:
@@ -85,7 +88,7 @@ def step(node, message, out):
     return learn_expiry(node, message, out)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def arrive_r(node, message, out):
     first, stop, last = message[FIRST], message[STOP], node[NODE] == node[NODES] - 1
     count = 0
@@ -99,7 +102,7 @@ def arrive_r(node, message, out):
     return end(node, stop, out, count) if last else count
 
 
-@njit(nogil=True, cache=True)
+@inner
 def meet_in_flight(node, first, stop, out, count):
     """Compares r with the fresh s that were sent on from here and are not acknowledged: those whose home lies left."""
     place, stretch = node[ACKED], node[STRETCH]
@@ -111,7 +114,7 @@ def meet_in_flight(node, first, stop, out, count):
     return count
 
 
-@njit(nogil=True, cache=True)
+@inner
 def arrive_s(node, message, out):
     first, stop, leftmost = message[FIRST], message[STOP], node[NODE] == 0
     count = 0
@@ -132,7 +135,7 @@ def arrive_s(node, message, out):
     return count
 
 
-@njit(nogil=True, cache=True)
+@inner
 def end(node, stop, out, count):
     """The expedition of r below `stop` has ended: those at home here become visible to s."""
     mine, past = next_own(node, R, max(node[ENDED], node[EXPIRED + R]), stop)
@@ -161,3 +164,10 @@ def rest(node, out):
         count = put(out, count, SEND, S, EXPEDITION_END, R, 0, node[END_SENT], 0, 0, 0)
     count = pass_expiry(node, out, count, S, last)
     return pass_expiry(node, out, count, R, leftmost)
+
+
+@on_demand
+def act(address):
+    """A step, or what there is to do without a message."""
+    node, message, out, resting = unpack(address)
+    return rest(node, out) if resting else step(node, message, out)

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numba import carray
 
-from streamjoin.core.compiled import njit
+from streamjoin.core.compiled import inner
+from streamjoin.core.kernels.atomics import pointer, words_at
 
 R, S = 0, 1  # sides; stream r flows in direction 0, stream s in direction 1
 
@@ -54,6 +56,10 @@ EXPIRY_SENT = 22  # per side: tuples below are known to the next node to have ex
 OWN = 24  # what a protocol needs for itself begins here
 STATE_WORDS = 40
 
+# How a worker thread hands all this to a protocol: addresses of state, message and actions, and what to do.
+STATE_AT, MESSAGE_AT, ACTIONS_AT, RESTING, FRAME_WORDS = range(5)
+
+MOST_ACTIONS = 4096  # that follow from one step
 WAIT = -1  # a message cannot be taken now: there is no room for what follows from it
 ALL = np.iinfo(np.int64).max
 NOWHERE = np.iinfo(np.int64).min  # as a PLACE: nothing lies below it
@@ -90,7 +96,15 @@ def new_node(topology: Topology, place: int, stretch: int, batch: int) -> Words:
     return node
 
 
-@njit(nogil=True, cache=True)
+@inner
+def unpack(address):
+    """State, message, room for actions, and is there no message, from the frame at an address."""
+    frame = words_at(address, FRAME_WORDS)
+    actions = carray(pointer(frame[ACTIONS_AT]), (MOST_ACTIONS, ACTION_WORDS), np.int64)
+    return words_at(frame[STATE_AT], STATE_WORDS), words_at(frame[MESSAGE_AT], WORDS), actions, frame[RESTING]
+
+
+@inner
 def put(out, count, do, direction, kind, side, first, stop, lo, hi, place):
     """Appends an action. Returns their number."""
     out[count, DO], out[count, DIRECTION] = do, direction
@@ -100,7 +114,7 @@ def put(out, count, do, direction, kind, side, first, stop, lo, hi, place):
     return count + 1
 
 
-@njit(nogil=True, cache=True)
+@inner
 def next_own(node, side, first, stop):
     """The first stretch of FIRST..STOP-1 that this node keeps, as (first, stop); empty at the end if there is none."""
     stretch, turns, turn = node[STRETCH], node[TURNS + side], node[TURN + side]
@@ -112,7 +126,7 @@ def next_own(node, side, first, stop):
     return stop, stop
 
 
-@njit(nogil=True, cache=True)
+@inner
 def learn_expiry(node, message, out):
     """An expiry has arrived: forget, and remember it for what is still to come and for the next node."""
     side, stop = message[SIDE], message[STOP]
@@ -122,7 +136,7 @@ def learn_expiry(node, message, out):
     return put(out, 0, DROP, 0, 0, side, 0, stop, 0, 0, node[EXPIRED_PLACE + side])
 
 
-@njit(nogil=True, cache=True)
+@inner
 def pass_expiry(node, out, count, side, last):
     """Tells the next node what has expired, once there is room; later is never wrong. Travels against its stream."""
     direction = 1 - side

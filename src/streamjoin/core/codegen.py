@@ -27,7 +27,7 @@ CONTRACT = "from streamjoin.core.kernels.contract import"
 HEAD = """\
 import numpy as np
 
-from streamjoin.core.compiled import cfunc, njit
+from streamjoin.core.compiled import inner, njit, on_demand
 from streamjoin.core.kernels.scalar import coordinate, mix, to_int64, truncated_div
 from streamjoin.core.kernels.simd import add_checked, float_bits, mul_checked, prefetch, sub_checked
 
@@ -40,7 +40,7 @@ from streamjoin.core.kernels.atomics import pointer, words_at
 from streamjoin.core.kernels.layout import COUNT, Stored
 
 
-@cfunc("int64(int64)", cache=True)
+@on_demand
 def on_job(address):
     job = words_at(address, words.JOB_WORDS)
     p, w = words_at(job[words.PROBE_COLUMNS], {probe_count}), words_at(job[words.STORED_COLUMNS], {stored_count})
@@ -69,7 +69,7 @@ def on_job(address):
     )
 """
 UNDERFLOW = 1e-30  # what a product of small numbers may lose by vanishing
-INLINE = '@njit(nogil=True, error_model="numpy", forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)'
+INLINE = '@inner(error_model="numpy", forceinline=True)'
 CACHED = '@njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)'
 
 

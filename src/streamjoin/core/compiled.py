@@ -11,7 +11,7 @@ import hashlib
 import shutil
 import time
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,27 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     return lambda function: _in_folder(numba.njit(**options), function)
 
 
-def cfunc(signature: str, **options: Any) -> Any:
-    """`numba.cfunc`."""
-    return lambda function: _in_folder(numba.cfunc(signature, **options), function)
+def inner(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """A part of other kernels, never called from Python: that makes it quicker to compile."""
+    decorate = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
+    return decorate if function is None else decorate(function)
+
+
+class OnDemand:
+    """A function with an address, compiled when somebody asks for it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    @cached_property
+    def _compiled(self) -> Any:
+        return _in_folder(numba.cfunc("int64(int64)", cache=True), self._function)
+
+    @property
+    def address(self) -> int:
+        return int(self._compiled.address)
+
+
+def on_demand(function: Callable[..., Any]) -> OnDemand:
+    """Makes a function from word to word callable by address, for other compiled code; see `atomics.call`."""
+    return OnDemand(function)

@@ -13,7 +13,7 @@ from streamjoin.core.codegen import Part, Program
 from streamjoin.core.columns import as_numpy, flat, physical_columns, show
 from streamjoin.core.functions import reason
 from streamjoin.core.kernels.layout import TROUBLE_FIELDS, Array
-from streamjoin.core.kernels.scalar import FARTHEST
+from streamjoin.core.kernels.scalar import FARTHEST, widest
 from streamjoin.core.plan import Plan
 from streamjoin.core.store import STORES, Shape, Store, Tuples
 from streamjoin.core.tree import OTHER
@@ -155,10 +155,8 @@ class Intake:
         for d, dimension in enumerate(self.program.dimensions, self._place):
             if dimension.low(side) is None:
                 coord[d] = hi[d]
-            elif dimension.two_sided and lo.shape[1]:
-                widest = float((hi[d].astype(np.float64) - lo[d]).max())
-                near = np.float32(widest)
-                width[d] = near if near >= widest else np.nextafter(near, np.float32(np.inf))
+            elif dimension.two_sided:
+                width[d] = widest(lo[d], hi[d])
         return coord, width
 
 

@@ -32,7 +32,7 @@ ACCESSES = ("auto", "scan", "sorted", "band", "hash")
 SIDES = ("r", "s")
 BY_ALGORITHM = {  # how windows can be searched
     "cell": ("scan",),
-    "handshake": ("scan", "hash"),  # "sorted" missed pairs in a test: refused until that is understood
+    "handshake": ("scan", "sorted", "hash"),  # "sorted" missed pairs in a test: refused until that is understood
 }
 IN_PLACE = ("scan", "band", "hash")
 

@@ -7,9 +7,10 @@ Called by whoever pushes, one thread at a time. What it sends is in `algorithms/
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,12 @@ from streamjoin.embedded.runtime import Runtime
 from streamjoin.embedded.tape import Tape
 
 FIRST_ROOM = 1 << 14  # tuples on a tape in the beginning
+PROTOCOLS: dict[str, ModuleType] = {
+    "cell": cell,
+    "handshake": handshake,
+    "low_latency": low_latency,
+    "grid": grid,
+}
 UNDER_WAY = 1 << 17  # tuples, if only what is under way lies on the tape
 
 
@@ -61,24 +68,15 @@ class Side:
         self.released = 0  # tuples below are read by nobody
 
 
-def topology_of(setup: Setup) -> Topology:
-    if setup.algorithm == "grid":
-        return grid.topology(*setup.layout)
-    made: dict[str, Callable[[int], Topology]] = {
-        "cell": cell.topology,
-        "handshake": handshake.topology,
-        "low_latency": low_latency.topology,
-    }
-    return made[setup.algorithm](setup.workers)
-
-
 class Driver:
     """One parallel join, from prepared arrivals to pairs of tuple numbers."""
 
     def __init__(self, plan: Plan, intake: Intake, setup: Setup, pairs: Pairs, settled: Settled) -> None:
         self.setup = setup
         self._plan = plan
-        self._topology = topology_of(setup)
+        protocol = PROTOCOLS[setup.algorithm]
+        shape = setup.layout if setup.algorithm == "grid" else (setup.workers,)
+        self._topology: Topology = protocol.topology(*shape)
         self._entry_rings = [
             np.array([2 * node + direction for node in self._topology.entries[direction]], np.int64)
             for direction in (0, 1)
@@ -93,7 +91,7 @@ class Driver:
         )
         self.tapes = (r, s)
         self.runtime = Runtime(
-            setup.algorithm,
+            protocol,
             self._topology,
             self.tapes,
             LOCALS[plan.access],

@@ -10,7 +10,7 @@ import numpy as np
 from streamjoin.algorithms.protocol import STRETCH, TURN, TURNS, Words
 from streamjoin.core.codegen import Program, scan_module
 from streamjoin.core.kernels import job as words
-from streamjoin.core.kernels import pieces
+from streamjoin.core.kernels import on_band, pieces
 from streamjoin.core.kernels.layout import FIELDS, TROUBLE_FIELDS, Array, Source
 from streamjoin.core.plan import SIDES
 from streamjoin.core.store import BandStore, Tuples
@@ -45,15 +45,14 @@ class Functions:
         scan = scan_module(dims) if dims else None
         on_tape = scan.on_tape.address if scan else pieces.whole.address
         self.table = np.zeros((2, FUNCTIONS), np.int64)
-        self.table[:, COMPARE_TAPE] = on_tape
-        paths = {"sorted": pieces.blocks.address, "hash": pieces.chains.address}
-        self.table[:, COMPARE_WINDOW] = paths.get(access, on_tape)
+        self.table[:, COMPARE_TAPE] = self.table[:, COMPARE_WINDOW] = on_tape
         self.table[:, EXACT] = [module.on_job.address for module in self._modules]
-        if access == "hash":
+        if access == "sorted":
+            self.table[:, COMPARE_WINDOW] = pieces.blocks.address
+        elif access == "hash":
+            self.table[:, COMPARE_WINDOW] = pieces.chains.address
             self.table[:, ENTER] = pieces.enter.address
         elif access == "band":
-            from streamjoin.core.kernels import on_band
-
             self.table[:, COMPARE_WINDOW] = on_band.find_in_band.address
             self.table[:, ENTER] = on_band.enter_band.address
             self.table[:, FORGET] = on_band.forget_band.address

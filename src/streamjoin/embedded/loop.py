@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamjoin.algorithms import cell, grid, handshake, low_latency
 from streamjoin.algorithms.protocol import (
     ALL,
     ARRIVAL,
@@ -30,8 +29,8 @@ from streamjoin.algorithms.protocol import (
     NODE,
     PLACE,
     PROBE,
+    RESTING,
     ROOM,
-    SEEN,
     SEND,
     SIDE,
     SIZE,
@@ -41,15 +40,12 @@ from streamjoin.algorithms.protocol import (
     TURNS,
     WAIT,
 )
-from streamjoin.core.compiled import njit
+from streamjoin.core.compiled import inner, njit
 from streamjoin.core.kernels import job as words
 from streamjoin.core.kernels.atomics import call, load_acquire, store_release, wait
 from streamjoin.core.kernels.job import path_of, position, test_of, trouble_of
 from streamjoin.core.kernels.layout import COMPARED, COUNT, FIELDS, FOUND, Array
 from streamjoin.core.kernels.ring import HEAD, LINES, TAIL, front, pop, push, room
-
-CELL, HANDSHAKE, LOW_LATENCY, GRID = range(4)
-CODES = {"cell": CELL, "handshake": HANDSHAKE, "low_latency": LOW_LATENCY, "grid": GRID}
 
 # Why a worker returned.
 STOPPED, NEEDS_ROOM, TROUBLE = range(3)
@@ -74,7 +70,6 @@ COMPARISONS, RESULTS, MESSAGES, SENT, FORWARDED = range(10, 15)
 BOARD = 16
 
 RESULT_BLOCKS, RESULT_SIZE = 16, 1 << 15
-ACTIONS = 4096
 PATIENCE = 16  # rounds of a busy worker before it hands over a block that is not full
 LEAST_ROOM = 64  # a block with less room for pairs is full
 
@@ -84,7 +79,8 @@ COUNT_TODO, DONE_TODO, FILLED, FAILED_JOB = range(4)
 class Worker(NamedTuple):
     """All that one worker reads and writes."""
 
-    algorithm: int
+    protocol: int  # address of its `act`
+    finished: int  # the word of the node's state below which tuples have met all they had to meet here
     on_tape: int  # 1: the node's window lies on the tape itself
     node: Array
     out_ring: Array  # per direction: the queue of the next node, -1 at the end
@@ -98,6 +94,8 @@ class Worker(NamedTuple):
     window: Array  # (2, WINDOW_WORDS)
     message: Array
     actions: Array
+    frame: Array  # what the protocol is called with, and where it lies
+    frame_address: int
     todo: Array
     results: Array  # (nodes, 2, blocks, size): tuple numbers of r and of s
     result_address: Array  # of this node's first result of r, and of s
@@ -119,7 +117,7 @@ def work(w):
             return STOPPED
         moved = False
         look_around(w)
-        count = rest(w)
+        count = act(w, 1)
         if count:
             moved = True
             begin(w, count)
@@ -131,7 +129,7 @@ def work(w):
             if not front(w.ring_words, w.ring_index, ring, w.message):
                 continue
             look_around(w)
-            count = step(w)
+            count = act(w, 0)
             if count == WAIT:
                 continue
             moved = True
@@ -157,7 +155,7 @@ def work(w):
         rounds += 1
 
 
-@njit(nogil=True, cache=True)
+@inner
 def waiting(w):
     """Are there messages to take?"""
     for direction in range(2):
@@ -167,29 +165,14 @@ def waiting(w):
     return False
 
 
-@njit(nogil=True, cache=True)
-def step(w):
-    if w.algorithm == LOW_LATENCY:
-        return low_latency.step(w.node, w.message, w.actions)
-    if w.algorithm == GRID:
-        return grid.step(w.node, w.message, w.actions)
-    if w.algorithm == HANDSHAKE:
-        return handshake.step(w.node, w.message, w.actions)
-    return cell.step(w.node, w.message, w.actions)
+@inner
+def act(w, resting):
+    """Asks the protocol what follows from the message, or from having none. Returns the number of actions."""
+    w.frame[RESTING] = resting
+    return call(w.protocol, w.frame_address)
 
 
-@njit(nogil=True, cache=True)
-def rest(w):
-    if w.algorithm == LOW_LATENCY:
-        return low_latency.rest(w.node, w.actions)
-    if w.algorithm == GRID:
-        return grid.rest(w.node, w.actions)
-    if w.algorithm == HANDSHAKE:
-        return handshake.rest(w.node, w.actions)
-    return cell.rest(w.node, w.actions)
-
-
-@njit(nogil=True, cache=True)
+@inner
 def look_around(w):
     """Tells the protocol how much room there is, and how large the neighbours' windows are."""
     for direction in range(2):
@@ -199,7 +182,7 @@ def look_around(w):
         w.node[NEIGHBOUR + direction] = beside
 
 
-@njit(nogil=True, cache=True)
+@inner
 def begin(w, count):
     """Something happens: the board says so before any message disappears from a queue."""
     w.todo[COUNT_TODO], w.todo[DONE_TODO] = count, 0
@@ -207,7 +190,7 @@ def begin(w, count):
     store_release(w.board, place, w.board[place] + 1)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def publish(w):
     """Lets others know how far this node has come."""
     node, base = w.node, w.node[NODE] * BOARD
@@ -221,11 +204,10 @@ def publish(w):
         store_release(w.board, base + SHOWN + side, node[SIZE + side])
         store_release(w.board, base + NEED + side, need)
         if w.todo[FILLED] == 0:  # its results are with the collector
-            finished = node[KEEP + side] if w.algorithm == HANDSHAKE else node[SEEN + side]
-            store_release(w.board, base + FINISHED + side, finished)
+            store_release(w.board, base + FINISHED + side, node[w.finished + side])
 
 
-@njit(nogil=True, cache=True)
+@inner
 def own_count(node, side, first, stop):
     """How many of the tuples first..stop-1 are this node's."""
     if stop <= first:
@@ -236,14 +218,14 @@ def own_count(node, side, first, stop):
     return below(node, side, stop, cycle) - below(node, side, first, cycle)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def below(node, side, number, cycle):
     """How many of this node's tuples have smaller numbers."""
     inside = number % cycle - node[TURN + side] * node[STRETCH]
     return number // cycle * node[STRETCH] + min(max(inside, 0), node[STRETCH])
 
 
-@njit(nogil=True, cache=True)
+@inner
 def perform(w):
     """Carries out the actions that are left. Returns STOPPED when all are done, otherwise why not."""
     while w.todo[DONE_TODO] < w.todo[COUNT_TODO]:
@@ -268,7 +250,7 @@ def perform(w):
     return STOPPED
 
 
-@njit(nogil=True, cache=True)
+@inner
 def insert(w, body):
     """Makes tuples part of this node's window. False if its index must grow first."""
     side = body[SIDE]
@@ -285,7 +267,7 @@ def insert(w, body):
     return True
 
 
-@njit(nogil=True, cache=True)
+@inner
 def drop(w, body):
     side = body[SIDE]
     w.window[side, OLDEST] = max(w.window[side, OLDEST], min(body[STOP], w.window[side, NEWEST]))
@@ -296,7 +278,7 @@ def drop(w, body):
         call(forget, w.job_address[2 * (1 - side)])
 
 
-@njit(nogil=True, cache=True)
+@inner
 def compare(w, body, tape):
     """Compares arrivals with this node's window, or with a part of the other stream's tape."""
     side = body[SIDE]
@@ -338,14 +320,14 @@ def compare(w, body, tape):
     return STOPPED
 
 
-@njit(nogil=True, cache=True)
+@inner
 def result_place(w, side, filled):
     """The address of the next result's number of a side."""
     block = load_acquire(w.result_index, w.node[NODE] * LINES + HEAD) % RESULT_BLOCKS
     return w.result_address[side] + (block * RESULT_SIZE + filled) * 8
 
 
-@njit(nogil=True, cache=True)
+@inner
 def make_result_room(w):
     """Sees to it that the present block takes results; waits for the collector. False if the join is given up."""
     if w.todo[FILLED] + LEAST_ROOM > RESULT_SIZE:
@@ -359,7 +341,7 @@ def make_result_room(w):
     return True
 
 
-@njit(nogil=True, cache=True)
+@inner
 def hand_over(w, full):
     """Gives the present block to the collector: when it is full, or when few are under way."""
     filled, base = w.todo[FILLED], w.node[NODE] * LINES

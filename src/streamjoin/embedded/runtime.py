@@ -15,18 +15,29 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from streamjoin.algorithms.protocol import ACTION_WORDS, BODY, FIRST, SIDE, STOP, WORDS, Topology, new_node
+from streamjoin.algorithms.protocol import (
+    ACTION_WORDS,
+    BODY,
+    FIRST,
+    MOST_ACTIONS,
+    SIDE,
+    STOP,
+    WORDS,
+    Topology,
+    new_node,
+)
 from streamjoin.core.cores import along_topology, pin
 from streamjoin.core.kernels.layout import Array
 from streamjoin.core.kernels.ring import HEAD, LINES, TAIL
 from streamjoin.embedded import loop
 from streamjoin.embedded.collector import Collector, Pairs, Settled
 from streamjoin.embedded.local import Functions, Local, address
-from streamjoin.embedded.loop import BOARD, CODES, Worker
+from streamjoin.embedded.loop import BOARD, Worker
 from streamjoin.embedded.tape import Tape
 
 Trouble = Callable[[int, int, tuple[Any, ...], tuple[Any, ...]], Exception]
@@ -37,7 +48,7 @@ class Runtime:
 
     def __init__(
         self,
-        algorithm: str,
+        protocol: ModuleType,
         topology: Topology,
         tapes: tuple[Tape, Tape],
         local: Callable[..., Local],
@@ -64,7 +75,7 @@ class Runtime:
         self._result_index = np.zeros(nodes * LINES, np.int64)
         self._nodes = [new_node(topology, k, stretch, batch) for k in range(nodes)]
         self.locals = [local(node, tapes, functions) for node in self._nodes]
-        self._workers = [self._worker(CODES[algorithm], k) for k in range(nodes)]
+        self._workers = [self._worker(protocol, k) for k in range(nodes)]
         self._threads: list[threading.Thread] = []
         self._collector = Collector(
             self._results, self._counts, self._result_index, self.control, progress, pairs, settled, self.fail
@@ -74,10 +85,13 @@ class Runtime:
         self._start()
         self._collector.start()
 
-    def _worker(self, algorithm: int, k: int) -> Worker:
+    def _worker(self, protocol: ModuleType, k: int) -> Worker:
         local, following = self.locals[k], self.topology.next[k]
+        message, actions = np.zeros(WORDS, np.int64), np.zeros((MOST_ACTIONS, ACTION_WORDS), np.int64)
+        frame = np.array([address(self._nodes[k]), address(message), address(actions), 0], np.int64)
         return Worker(
-            algorithm,
+            protocol.act.address,
+            protocol.FINISHED,
             int(local.on_tape),
             self._nodes[k],
             np.array([-1 if node < 0 else 2 * node + d for d, node in enumerate(following)], np.int64),
@@ -89,8 +103,10 @@ class Runtime:
             local.addresses,
             self.functions.table,
             local.window,
-            np.zeros(WORDS, np.int64),
-            np.zeros((loop.ACTIONS, ACTION_WORDS), np.int64),
+            message,
+            actions,
+            frame,
+            address(frame),
             np.zeros(4, np.int64),
             self._results,
             np.array([address(self._results[k, side]) for side in (0, 1)], np.int64),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamjoin.core.kernels.job import position, positions
+from streamjoin.core.kernels.job import positions
 from streamjoin.core.kernels.layout import Array
 from streamjoin.core.kernels.simd import LANES
 from streamjoin.core.store import Shape, Tuples
@@ -87,7 +87,7 @@ class Tape:
     def _there(self, first: int, stop: int) -> slice | Array:
         """The positions of tuples first..stop-1: a stretch of the tape if they are within one stretch."""
         if first // self.stretch == (stop - 1) // self.stretch:
-            place = int(position(first, self.stretch, self.chunk, self.turns, self.room))
+            place = int(self.places(first, first + 1)[0])
             return slice(place, place + stop - first)
         return self.places(first, stop)
 

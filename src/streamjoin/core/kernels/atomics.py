@@ -14,7 +14,7 @@ from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from streamjoin.core.compiled import njit
+from streamjoin.core.compiled import inner, njit
 
 WORD = ir.IntType(64)
 
@@ -72,7 +72,7 @@ def pointer(typingctx: Any, address: Any) -> Any:
     return types.voidptr(types.int64), codegen
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def words_at(address, count):
     """The int64 array of so many words at an address."""
     return carray(pointer(address), (count,), np.int64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamjoin.core.compiled import njit
+from streamjoin.core.compiled import inner, njit
 from streamjoin.core.kernels.cells import cell_of, coarsen, order_by_cell, total_cells
 from streamjoin.core.kernels.layout import (
     BEGIN,
@@ -71,7 +71,7 @@ def aim(band, p, first, stop, order):
         order[k] += np.uint32(first)
 
 
-@njit(nogil=True, error_model="numpy", forceinline=True)
+@inner(error_model="numpy", forceinline=True)
 def touched(p, i, box, first, last, here):
     """Fills the cells per dimension that probe i touches in a run; returns the number of contiguous ranges, or 0."""
     count, dims = 1, len(first)
@@ -87,7 +87,7 @@ def touched(p, i, box, first, last, here):
     return count
 
 
-@njit(nogil=True, error_model="numpy", forceinline=True)
+@inner(error_model="numpy", forceinline=True)
 def advance(here, first, last):
     """The next combination of cells in all dimensions but the last."""
     for d in range(len(here) - 2, -1, -1):
@@ -97,7 +97,7 @@ def advance(here, first, last):
         here[d] = first[d]
 
 
-@njit(nogil=True, error_model="numpy", forceinline=True)
+@inner(error_model="numpy", forceinline=True)
 def settle(waiting, late, begin, directory, ranges, count):
     """Turns cells into positions, now that their directory entries have come in. Returns the number of ranges."""
     for w in range(waiting):
@@ -161,7 +161,7 @@ def candidates(p, order, probe_count, band, ranges, cursor):
     return True
 
 
-@njit(nogil=True, error_model="numpy", forceinline=True)
+@inner(error_model="numpy", forceinline=True)
 def add_up(ranges, count, cursor):
     cursor[COUNT] = count
     for k in range(count):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamjoin.core.compiled import njit
+from streamjoin.core.compiled import inner, njit
 from streamjoin.core.kernels.layout import CELLS, FINITE_HIGH, FINITE_LOW, HIGH, LOW, ORIGIN, SCALE, WIDTH
 from streamjoin.core.kernels.scalar import FARTHEST
 
@@ -17,7 +17,7 @@ DENSE = 6.0  # tuples in a probe's box from which on two cells across it pay in 
 TOLD_APART = 65536  # key hashes
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def cell_of(value, origin, scale, cells):
     """The cell of a coordinate: monotone, so that a range of coordinates lies in the range of its ends' cells."""
     return np.int64(min(max((np.float64(value) - origin) * scale, 0.0), cells - 1.0))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray
 
-from streamjoin.core.compiled import njit
+from streamjoin.core.compiled import inner, njit
 from streamjoin.core.kernels.atomics import pointer, words_at
 from streamjoin.core.kernels.layout import FIELDS, TROUBLE_FIELDS, Pairs, Probes, Ranges
 from streamjoin.core.kernels.simd import LANES
@@ -67,7 +67,7 @@ from streamjoin.core.kernels.simd import LANES
 ) = range(44)
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def probes_of(job):
     """The arrivals' tape."""
     room, dims = job[PROBE_ROOM], job[DIMS]
@@ -80,7 +80,7 @@ def probes_of(job):
     )
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def ranges_of(job):
     room = job[RANGE_ROOM]
     return Ranges(
@@ -91,34 +91,34 @@ def ranges_of(job):
     )
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def pairs_of(job):
     return Pairs(words_at(job[PAIR_PROBE], job[PAIR_ROOM]), words_at(job[PAIR_STORED], job[PAIR_ROOM]))
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def coord_of(job):
     return carray(pointer(job[STORED_COORD]), (job[DIMS], job[STORED_ROOM] + LANES), np.float32)
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def path_of(job):
     """The access path's cursor."""
     return words_at(job[PATH], FIELDS)
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def test_of(job):
     """The exact test's cursor."""
     return words_at(job[TEST], FIELDS)
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def trouble_of(job):
     return words_at(job[TROUBLE], TROUBLE_FIELDS)
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def position(number, stretch, chunk, turns, room):
     """Where a tuple lies on a tape.
 
@@ -145,7 +145,7 @@ def positions(first, stop, stretch, chunk, turns, room):
     return places
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def own_before(inside, stretch, turns, turn):
     """How many tuples of a turn come before a place in a cycle."""
     deal = inside // stretch

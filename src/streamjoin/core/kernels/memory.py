@@ -14,7 +14,7 @@ from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from streamjoin.core.compiled import njit
+from streamjoin.core.compiled import inner, njit
 from streamjoin.core.kernels.atomics import pointer
 from streamjoin.core.kernels.layout import BEGIN, CAPACITY, END, HELD, JOB_COUNT, LIVE, NURSERY, PAGE, RUN_COUNT, TOP
 
@@ -40,18 +40,18 @@ def copy_bytes(typingctx: Any, to: Any, source: Any, count: Any) -> Any:
     return types.void(types.int64, types.int64, types.int64), codegen
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def address_of(array):
     return np.int64(array.ctypes.data)
 
 
-@njit(nogil=True, error_model="numpy", forceinline=True)
+@inner(error_model="numpy", forceinline=True)
 def scattered(column, start, count, begin, target):
     for k in range(count):
         column[begin + target[k]] = column[start + k]
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def scatter_column(size, address, start, count, begin, target):
     """Copies the value at position start + k of a column to position begin + target[k], for k in 0..count-1."""
     a = pointer(address)
@@ -65,12 +65,12 @@ def scatter_column(size, address, start, count, begin, target):
         scattered(carray(a, EVERYWHERE, np.uint8), start, count, begin, target)
 
 
-@njit(nogil=True, error_model="numpy", forceinline=True)
+@inner(error_model="numpy", forceinline=True)
 def rounded_up(position, unit):
     return (position + unit - 1) // unit * unit
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def next_taken(state, runs, position):
     """Begin and end of the first stretch of positions that is in use and ends behind this one; the capacity if none."""
     begin, end = state[CAPACITY], state[CAPACITY]
@@ -81,7 +81,7 @@ def next_taken(state, runs, position):
     return begin, end
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def best_fit(state, runs, size, low, high):
     """The begin of the smallest free stretch within low..high-1 that has room for `size` positions, or -1."""
     best, smallest, position = -1, high + 1, low
@@ -94,7 +94,7 @@ def best_fit(state, runs, size, low, high):
     return best
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def place(state, runs, size, small):
     """The begin of a free stretch for a run of `size` tuples, or -1. Small runs stay among themselves if they can."""
     nursery, begin = state[NURSERY], -1
@@ -113,7 +113,7 @@ def hold(state, held, begin, end):
     state[TOP] = max(state[TOP], rounded_up(end, BLOCK))
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def touch(columns, which, begin, end, page):
     """Writes to every page of positions begin..end-1 of one array, so that the memory is there when it is needed."""
     address, size = columns[0, which], columns[1, which]
@@ -124,14 +124,14 @@ def touch(columns, which, begin, end, page):
         memory[end * size - 1] = 0
 
 
-@njit(nogil=True, error_model="numpy", forceinline=True)
+@inner(error_model="numpy", forceinline=True)
 def in_vain(state):
     """How many blocks are held beyond what is kept; all of them if the window is empty."""
     allowed = np.int64(state[LIVE] * KEPT) + state[NURSERY] if state[LIVE] else 0
     return state[HELD] - allowed // BLOCK
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def give_back(state, runs, held, columns):
     """Has the operating system take back some of what is held in vain, the last positions first."""
     left = min(in_vain(state), GIVEN_BACK) if state[LIVE] else state[HELD]
@@ -158,7 +158,7 @@ def give_back(state, runs, held, columns):
         last = before
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def free_pages(columns, begin, end, page):
     for which in range(columns.shape[1]):
         address, size = columns[0, which], columns[1, which]

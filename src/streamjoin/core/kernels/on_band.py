@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray
 
-from streamjoin.core.compiled import cfunc, njit
+from streamjoin.core.compiled import inner, njit, on_demand
 from streamjoin.core.kernels.atomics import pointer, words_at
 from streamjoin.core.kernels.band import aim, candidates, learn
 from streamjoin.core.kernels.job import (
@@ -58,11 +58,11 @@ RECORD_WORDS = ENTRY * (_ORDER + 1)
 def _views(dtype):
     """The flat and the two-dimensional view of an entry as arrays of a type."""
 
-    @njit(nogil=True, forceinline=True)
+    @inner(forceinline=True)
     def flat(record, k):
         return carray(pointer(record[ENTRY * k]), (record[ENTRY * k + 2],), dtype)
 
-    @njit(nogil=True, forceinline=True)
+    @inner(forceinline=True)
     def wide(record, k):
         return carray(pointer(record[ENTRY * k]), (record[ENTRY * k + 1], record[ENTRY * k + 2]), dtype)
 
@@ -77,7 +77,7 @@ f64, _ = _views(np.float64)
 flags, _ = _views(np.bool_)
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def band_of(record):
     boxes = (record[ENTRY * _BOXES + 1], BOX_FIELDS, record[ENTRY * _BOXES + 2])
     return Band(
@@ -96,7 +96,7 @@ def band_of(record):
     )
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def source_of(record):
     return Source(
         i64_2(record, _SOURCE),
@@ -140,17 +140,17 @@ def enter(job):
     return 1
 
 
-@cfunc("int64(int64)", cache=True)
+@on_demand
 def find_in_band(address):
     return find(words_at(address, JOB_WORDS))
 
 
-@cfunc("int64(int64)", cache=True)
+@on_demand
 def enter_band(address):
     return enter(words_at(address, JOB_WORDS))
 
 
-@cfunc("int64(int64)", cache=True)
+@on_demand
 def forget_band(address):
     job = words_at(address, JOB_WORDS)
     expire(band_of(words_at(job[BAND], RECORD_WORDS)), job[LOW])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray
 
-from streamjoin.core.compiled import cfunc, njit
+from streamjoin.core.compiled import inner, njit, on_demand
 from streamjoin.core.kernels.atomics import pointer, words_at
 from streamjoin.core.kernels.job import (
     CHUNK,
@@ -41,7 +41,7 @@ AHEAD = 16
 TUPLES_PER_HEAD = 2
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def add_range(ranges, count, i, start, stop):
     ranges.probe[count], ranges.start[count], ranges.stop[count] = i, start, stop
     ranges.inside[count] = False
@@ -171,21 +171,21 @@ def follow_chains(job):
     return 1
 
 
-@cfunc("int64(int64)", cache=True)
+@on_demand
 def whole(address):
     return whole_tape(words_at(address, JOB_WORDS))
 
 
-@cfunc("int64(int64)", cache=True)
+@on_demand
 def blocks(address):
     return merge_blocks(words_at(address, JOB_WORDS))
 
 
-@cfunc("int64(int64)", cache=True)
+@on_demand
 def chains(address):
     return follow_chains(words_at(address, JOB_WORDS))
 
 
-@cfunc("int64(int64)", cache=True)
+@on_demand
 def enter(address):
     return enter_chains(words_at(address, JOB_WORDS))

@@ -9,20 +9,20 @@ to the consumer that acquires it; the release of TAIL gives the places back to t
 
 from __future__ import annotations
 
-from streamjoin.core.compiled import njit
+from streamjoin.core.compiled import inner
 from streamjoin.core.kernels.atomics import load_acquire, store_release
 
 HEAD, TAIL, LINES = 0, 8, 16
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def room(words, index, ring):
     """Free places, as the producer knows it: there may be more."""
     used = load_acquire(index, ring * LINES + HEAD) - load_acquire(index, ring * LINES + TAIL)
     return words.shape[1] - used
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def push(words, index, ring, message):
     """Appends a message; the producer has seen that there is room."""
     head = load_acquire(index, ring * LINES + HEAD)
@@ -32,7 +32,7 @@ def push(words, index, ring, message):
     store_release(index, ring * LINES + HEAD, head + 1)
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def front(words, index, ring, message):
     """Copies the oldest message. False if there is none."""
     tail = load_acquire(index, ring * LINES + TAIL)
@@ -44,7 +44,7 @@ def front(words, index, ring, message):
     return True
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def pop(words, index, ring):
     """Takes the oldest message away."""
     store_release(index, ring * LINES + TAIL, load_acquire(index, ring * LINES + TAIL) + 1)

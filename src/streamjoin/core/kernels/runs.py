@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray
 
-from streamjoin.core.compiled import njit
+from streamjoin.core.compiled import inner, njit
 from streamjoin.core.kernels.atomics import pointer
 from streamjoin.core.kernels.cells import choose_grid, extent, new_keys, number_cells, total_cells
 from streamjoin.core.kernels.layout import (
@@ -142,7 +142,7 @@ def expire(band, horizon):
         give_back(state, runs, band.held, band.columns)
 
 
-@njit(nogil=True, error_model="numpy", forceinline=True)
+@inner(error_model="numpy", forceinline=True)
 def size(runs, run):
     return runs[run, END] - runs[run, BEGIN]
 
@@ -153,7 +153,7 @@ def crowded(state, runs):
     return state[RUN_COUNT] + MOST_JOBS + 1 >= len(runs)
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def add(band, source, first, count):
     """Copies arrivals to the newest run if that is raw and has room, or else to a new one."""
     state, runs = band.state, band.runs
@@ -187,7 +187,7 @@ def add(band, source, first, count):
     return True
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def copy_in(columns, coord, keyed, source, first, count, end):
     """Copies arrivals first.. of a source to positions end.. of the band's columns."""
     own, dims = source.columns.shape[1], coord.shape[0]
@@ -211,7 +211,7 @@ def copy_in(columns, coord, keyed, source, first, count, end):
         copy_bytes(columns[0, c] + end * size, address + first * size, count * size)
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def work(band, budget):
     """Starts what is due. Does what is small at once, and spends a budget on the rest, the smallest job first."""
     state, runs, look = band.state, band.runs, True
@@ -235,7 +235,7 @@ def work(band, budget):
             look = True
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def total_size(runs, first, last):
     total = 0
     for run in range(first, last):
@@ -243,7 +243,7 @@ def total_size(runs, first, last):
     return total
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def due(state, runs, jobs):
     """Which runs, from the first up to but without the last, are to become one, and is that one closed?"""
     closed, free, last = state[CLOSED], state[CLOSED], state[RUN_COUNT]
@@ -288,7 +288,7 @@ def due(state, runs, jobs):
     return (first, last, False) if first < last - 1 else (0, 0, False)
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def start(band, first, last, closes):
     """Puts a job on the stack that makes one run of runs first..last-1. False if there is no room."""
     state, runs, boxes, job = band.state, band.runs, band.boxes, band.state[JOB_COUNT]
@@ -319,7 +319,7 @@ def start(band, first, last, closes):
     return True
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def swap(band, job, row):
     """Puts a job's result, complete, in the place of its runs."""
     state, runs, boxes = band.state, band.runs, band.boxes
@@ -337,7 +337,7 @@ def swap(band, job, row):
     state[JOB_COUNT] -= 1
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def copy_run(runs, boxes, run, to):
     for field in range(RUN_FIELDS):
         runs[to, field] = runs[run, field]
@@ -346,7 +346,7 @@ def copy_run(runs, boxes, run, to):
             boxes[to, field, d] = boxes[run, field, d]
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def copy_job(jobs, seen, job, to):
     for field in range(JOB_FIELDS):
         jobs[to, field] = jobs[job, field]
@@ -354,7 +354,7 @@ def copy_job(jobs, seen, job, to):
         seen[to, word] = seen[job, word]
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def step(band, job, row, budget):
     """Goes on with a job, through as many phases as the budget is enough for. Returns the work done."""
     jobs, runs, box, done = band.jobs, band.runs, band.boxes[row], 0
@@ -376,13 +376,13 @@ def step(band, job, row, budget):
     return done
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def next_phase(jobs, job):
     jobs[job, PHASE] += 1
     jobs[job, AT_RUN], jobs[job, AT] = 0, 0
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def make_ready(band, job, row, budget):
     """Has memory stand behind the place of the result, array by array: few inserts then meet the end of a page."""
     jobs, columns, begin, end = band.jobs, band.columns, band.runs[row, BEGIN], band.runs[row, END]
@@ -410,7 +410,7 @@ def make_ready(band, job, row, budget):
     return spent
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def pass_directory(band, job, row, budget, per_unit):
     """Clears the counts of cells, or turns them into the cells' ends, which become their starts as tuples are moved."""
     jobs, directory, at = band.jobs, band.directory, band.runs[row, DIRECTORY]
@@ -429,7 +429,7 @@ def pass_directory(band, job, row, budget, per_unit):
     return (last - first) // per_unit
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def pass_over(band, job, row, budget, per_unit):
     """Takes one of three looks at the tuples of a job's runs: tells keys apart, counts by cell, or moves them."""
     jobs, runs, box, cell = band.jobs, band.runs, band.boxes[row], band.target

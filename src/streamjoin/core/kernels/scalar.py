@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamjoin.core.compiled import njit
+from streamjoin.core.compiled import inner, njit
 
 FARTHEST = float(np.float32(1e19))  # coordinates end here: their squares are still finite in float32
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def full_number(newest, low):
     """The tuple number whose low half is `low`, given one that is less than 2**32 above it."""
     return newest - np.int64(np.uint32(np.uint32(newest) - low))
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def down32(low, width):
     """low - width as float32, never above the true difference."""
     exact = np.float64(low) - np.float64(width)
@@ -23,7 +23,26 @@ def down32(low, width):
     return near if np.float64(near) <= exact else np.nextafter(near, np.float32(-np.inf))
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
+def up32(low, high):
+    """high - low as float32, never below the true difference, which may need more than float64 has."""
+    low, high = np.float64(low), np.float64(high)
+    wide = high - low
+    near = np.float32(wide)
+    exact = np.float64(near) == wide and high - wide == low and low + wide == high
+    return near if exact or np.float64(near) > wide else np.nextafter(near, np.float32(np.inf))
+
+
+@njit(nogil=True, cache=True)
+def widest(low, high):
+    """The largest of all high - low."""
+    found = np.float32(0)
+    for i in range(len(low)):
+        found = max(found, up32(low[i], high[i]))
+    return found
+
+
+@inner(forceinline=True)
 def centre_and_square(low, width, high):
     """A centre and a squared distance from it that no point of [low - width, high] reaches.
 
@@ -38,14 +57,14 @@ def centre_and_square(low, width, high):
     return middle, np.float32(max(half * half * (1 + 2.0**-20), 1e-37))
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def truncated_div(a, b):
     """a / b towards zero; b is neither 0 nor -1 (the hardware traps on the smallest integer by -1)."""
     quotient = a // b
     return quotient + 1 if quotient * b != a and (a < 0) != (b < 0) else quotient
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def to_int64(value):
     """A float towards zero as Spark casts it: NaN is 0, beyond the edge is the edge."""
     if value != value:
@@ -57,7 +76,7 @@ def to_int64(value):
     return np.int64(value)
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def mix(seed, value):
     """Folds 64 bits of a key into a hash (the finaliser of splitmix64)."""
     z = (np.uint64(seed) ^ np.uint64(value)) + np.uint64(0x9E3779B97F4A7C15)
@@ -66,7 +85,7 @@ def mix(seed, value):
     return z ^ (z >> np.uint64(31))
 
 
-@njit(nogil=True, forceinline=True)
+@inner(forceinline=True)
 def coordinate(value, origin):
     """A value on the axis of a dimension: monotone, so that what is below stays below; NaN is above everything."""
     if value != value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray
 
-from streamjoin.core.compiled import cfunc, njit
+from streamjoin.core.compiled import njit, on_demand
 from streamjoin.core.kernels.atomics import pointer, words_at
 from streamjoin.core.kernels.contract import DIMS
 from streamjoin.core.kernels.job import (
@@ -151,6 +151,6 @@ def scan_tape(job):
     return 1
 
 
-@cfunc("int64(int64)", cache=True)
+@on_demand
 def on_tape(address):
     return scan_tape(words_at(address, JOB_WORDS))

@@ -6,7 +6,7 @@ blocks that hit are visited again.
 
 from __future__ import annotations
 
-from streamjoin.core.compiled import njit
+from streamjoin.core.compiled import inner, njit
 from streamjoin.core.kernels.contract import match
 from streamjoin.core.kernels.layout import FOUND, PLACE, RANGE
 from streamjoin.core.kernels.scalar import full_number
@@ -14,7 +14,7 @@ from streamjoin.core.kernels.scalar import full_number
 BLOCK = 64
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@inner(error_model="numpy")
 def any_match(p, i, w, first, last, trouble):
     hit = False
     for j in range(first, last):
