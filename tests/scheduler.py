@@ -28,7 +28,7 @@ import numpy as np
 from numba import cfunc, int64, njit
 from numba.core.caching import NullCache
 
-from streamjoin.algorithms import cell, grid, handshake, low_latency, protocol
+from streamjoin.algorithms import biclique, cell, grid, handshake, low_latency, protocol
 from streamjoin.algorithms.protocol import (
     ACKNOWLEDGEMENT,
     ACTION_WORDS,
@@ -133,7 +133,13 @@ STATE = [
 
 Record = Any  # a numpy record
 
-MODULES: dict[str, Any] = {"low_latency": low_latency, "handshake": handshake, "grid": grid, "cell": cell}
+MODULES: dict[str, Any] = {
+    "low_latency": low_latency,
+    "handshake": handshake,
+    "grid": grid,
+    "cell": cell,
+    "biclique": biclique,
+}
 
 for _module in (protocol, *MODULES.values()):
     for _function in vars(_module).values():
@@ -536,6 +542,7 @@ LAYOUTS: dict[str, list[tuple[int, ...]]] = {
     "handshake": [(1,), (2,), (3,), (4,), (5,)],
     "grid": [(1, 1), (1, 2), (2, 1), (2, 2), (1, 3), (3, 1), (2, 3), (3, 2), (1, 5)],
     "cell": [(1,), (2,), (3,), (5,)],
+    "biclique": [(1,), (2,), (3,), (4,), (5,)],
 }
 
 
@@ -637,8 +644,9 @@ class Driver:
 
     def expire(self, side: int, gone: int) -> None:
         if gone > self.gone[side] and self.name != "cell":
-            for node in self.topology.entries[1 - side]:
-                self.send(node, 1 - side, EXPIRY, side, 0, gone, 0, 0, int(self.horizons[side, gone]))
+            direction = 0 if self.name == "biclique" else 1 - side
+            for node in self.topology.entries[direction]:
+                self.send(node, direction, EXPIRY, side, 0, gone, 0, 0, int(self.horizons[side, gone]))
         self.gone[side] = max(gone, self.gone[side])
 
     def entries(self, batch: Batch) -> list[int]:
@@ -652,6 +660,9 @@ class Driver:
             window = self.gone[1 - side], self.come[1 - side]
             for node, share in enumerate(cell.shares(self.topology.nodes, side, first, stop, window)):
                 self.send(node, 0, *share)
+        elif self.name == "biclique":
+            for node in self.topology.entries[0]:
+                self.send(node, 0, ARRIVAL, side, first, stop)
         else:
             for node in self.entries(batch):
                 self.send(node, side, ARRIVAL, side, first, stop)

@@ -65,6 +65,9 @@ CASES = [
 ]
 PATHS = [
     ("cell", "scan"),
+    ("biclique", "scan"),
+    ("biclique", "hash"),
+    ("biclique", "band"),
     ("handshake", "scan"),
     ("handshake", "sorted"),
     ("handshake", "hash"),

@@ -34,7 +34,7 @@ from scheduler import (
     new_case,
     scenario,
 )
-from streamjoin.algorithms import cell, grid, handshake, low_latency
+from streamjoin.algorithms import biclique, cell, grid, handshake, low_latency
 from streamjoin.algorithms.protocol import (
     ACKNOWLEDGEMENT,
     ARRIVAL,
@@ -63,6 +63,7 @@ from streamjoin.algorithms.protocol import (
     SIDE,
     STOP,
     STRETCH,
+    TURN,
     TURNS,
     WAIT,
     R,
@@ -101,7 +102,7 @@ def waits(name: str, seed: int) -> bool:
 def test_results_wait_for_nothing() -> None:
     """No later arrival and no expiry is needed for a pair to meet, but for handshake join, whose tuples are pushed."""
     for seed in range(100):
-        for name in ("low_latency", "grid", "cell"):
+        for name in ("low_latency", "grid", "cell", "biclique"):
             assert not waits(name, seed)
     assert any(waits("handshake", seed) for seed in range(10))
 
@@ -400,6 +401,28 @@ def cell_begins_too_early(node, message, out):
     return cell.step(node, message, out)
 
 
+def biclique_keeps_everything(node, message, out):
+    """Every worker keeps both sides."""
+    node[TURN], node[TURN + 1], node[TURNS], node[TURNS + 1] = 0, 0, 1, 1
+    return biclique.step(node, message, out)
+
+
+def biclique_inserts_first(node, message, out):
+    """Only own tuples are compared, with what a worker has not."""
+    count, side = biclique.step(node, message, out), message[SIDE]
+    return count if node[TURN + side] >= 0 else 0
+
+
+class TwoQueues(Driver):
+    """The streams take different queues, so that workers may see them in different orders."""
+
+    def arrive(self, batch: Batch) -> None:
+        side, first, stop = batch
+        for node in self.topology.entries[0]:
+            self.send(node, side, ARRIVAL, side, first, stop)
+        self.come[side] = stop
+
+
 class Greedy(Driver):
     """Expires one tuple too many."""
 
@@ -476,6 +499,11 @@ FAULTS = [
     Fault("grid", DOUBLED, driver=DealsTwice),
     Fault("grid", ASTRAY, driver=DealsWrongly),
     Fault("grid", MISSED, driver=Greedy),
+    Fault("biclique", DOUBLED, biclique_keeps_everything),
+    Fault("biclique", MISSED, biclique_inserts_first),
+    Fault("biclique", DOUBLED, driver=TwoQueues),
+    Fault("biclique", MISSED, driver=TwoQueues),
+    Fault("biclique", MISSED, driver=Greedy),
     Fault("cell", DOUBLED, cell_begins_too_early),
     Fault("cell", MISSED, driver=Greedy),
 ]

@@ -7,7 +7,7 @@ import re
 
 from streamjoin.errors import OptionError
 
-ALGORITHMS = "auto, kang, cell, handshake, low_latency or grid"
+ALGORITHMS = "auto, kang, cell, biclique, handshake, low_latency or grid"
 
 
 def parse_workers(text: str) -> int | str:

@@ -28,9 +28,34 @@ HEAD = """\
 import numpy as np
 
 from streamjoin.core.compiled import inner, njit, on_demand
-from streamjoin.core.kernels.scalar import coordinate, mix, to_int64, truncated_div
+from streamjoin.core.kernels.scalar import coordinate, mix, to_int64, truncated_div, up32
 from streamjoin.core.kernels.simd import add_checked, float_bits, mul_checked, prefetch, sub_checked
 
+"""
+PREPARE = """
+
+from numba import carray
+from streamjoin.core.kernels import arrive
+from streamjoin.core.kernels.atomics import pointer, words_at
+from streamjoin.core.kernels.layout import TROUBLE_FIELDS
+
+
+@on_demand
+def prepare(address):
+    frame = words_at(address, arrive.COLUMNS + {count})
+    n = frame[arrive.ROWS]
+    return compute(
+        {columns},
+        n,
+        carray(pointer(frame[arrive.ORIGIN]), ({dims},), np.float64),
+        arrive.flags_at(frame[arrive.KEEP], n),
+        arrive.boxes_at(frame, arrive.LO),
+        arrive.boxes_at(frame, arrive.HI),
+        arrive.boxes_at(frame, arrive.COORD),
+        arrive.floats_at(frame[arrive.WIDTH], {dims}),
+        arrive.keys_at(frame[arrive.KEY], n),
+        words_at(frame[arrive.TROUBLE], TROUBLE_FIELDS),
+    )
 """
 ON_JOB = """
 
@@ -70,7 +95,6 @@ def on_job(address):
 """
 UNDERFLOW = 1e-30  # what a product of small numbers may lose by vanishing
 INLINE = '@inner(error_model="numpy", forceinline=True)'
-CACHED = '@njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)'
 
 
 @dataclass(frozen=True)
@@ -81,13 +105,18 @@ class Part:
     role: str  # "value", "valid", "high", "low"
     type: Type
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype[Any]:
         if self.role == "valid" or self.type.kind == "bool":
             return np.dtype(np.bool_)
         if self.type.kind in ("int", "float"):
             return np.dtype(f"{self.type.kind}{self.type.bits}")
         return np.dtype(np.int32 if self.type.kind == "date" else np.int64)
+
+
+def _name(dtype: np.dtype[Any]) -> str:
+    """NumPy's name of a type, as generated code writes it."""
+    return str(dtype).replace("bool", "bool_")
 
 
 def kernel_text(name: str) -> str:
@@ -137,8 +166,17 @@ class Program:
         return tuple(parts)
 
     def prepare(self, side: str) -> ModuleType:
-        """The module whose `prepare` filters arrivals of a side and computes their boxes and key hashes."""
-        return load_module(HEAD + self.prepare_text(side))
+        """The module whose `prepare` filters arrivals of a side and computes their boxes and key hashes.
+
+        It is called by address, with a frame of `kernels/arrive.py`.
+        """
+        parts = self.entry[side]
+        at = "carray(pointer(frame[arrive.COLUMNS + {}]), (n,), np.{})"
+        columns = [at.format(k, _name(part.dtype)) for k, part in enumerate(parts)]
+        on_frame = PREPARE.format(
+            count=len(parts), dims=len(self.dimensions), columns=f"({', '.join(columns)}{',' * (len(columns) == 1)})"
+        )
+        return load_module(HEAD + self.compute_text(side) + on_frame)
 
     def exact(self, probing: str, wide: bool) -> ModuleType:
         """The module whose `sift` tests candidates: arrivals of one side against stored tuples of the other.
@@ -158,7 +196,7 @@ class Program:
 
     def _on_job_text(self, probing: str) -> str:
         def columns(array: str, room: str, parts: tuple[Part, ...]) -> str:
-            types = [str(part.dtype).replace("bool", "bool_") for part in parts]
+            types = [_name(part.dtype) for part in parts]
             views = [f"carray(pointer({array}[{k}]), (job[words.{room}],), np.{t})" for k, t in enumerate(types)]
             return f"({', '.join(views)}{',' * (len(views) == 1)})"
 
@@ -235,8 +273,11 @@ class Program:
             if node.op == "function" or Emitter(slots).truth(node).bad is not None
         }
 
-    def prepare_text(self, side: str) -> str:
-        """For each arrival: is it worth keeping, its box, its key hash."""
+    def compute_text(self, side: str) -> str:
+        """For each arrival: is it worth keeping, its box, its key hash; and the widest box of all that are kept.
+
+        A store orders by the lower corners, `coord`; by the upper ones where there are no lower.
+        """
         parts, analysis = self.entry[side], self.analysis
         slots = self._slots(side, parts, "columns", "i")
         emitter = Emitter(slots, indent=" " * 8)
@@ -256,6 +297,9 @@ class Program:
             high_code = self._bound(emitter, high, 1) if high else "np.inf"
             emit(f"        lo[{d}, i] = coordinate({low_code}, origin[{d}])")
             emit(f"        hi[{d}, i] = coordinate({high_code}, origin[{d}])")
+            emit(f"        coord[{d}, i] = {'lo' if low else 'hi'}[{d}, i]")
+            if dimension.two_sided:
+                emit(f"        width[{d}] = max(width[{d}], up32(lo[{d}, i], hi[{d}, i]))")
         if self.keyed:
             seed = "np.uint64(0)"
             first = 1 + len(analysis.exact) + len(analysis.filters["r"]) + len(analysis.filters["s"])
@@ -266,12 +310,17 @@ class Program:
                     seed = emitter.set(f"mix({seed}, {half})")
             emit(f"        key[i] = np.uint32({seed} >> np.uint64(32))")
         lines = [
-            CACHED,
-            "def prepare(columns, n, origin, keep, lo, hi, key, trouble):",
+            INLINE,
+            "def compute(columns, n, origin, keep, lo, hi, coord, width, key, trouble):",
+            "    kept = 0",
+            "    for d in range(len(width)):",
+            "        width[d] = 0",
             "    for i in range(n):",
             "        keep[i] = False",
             *emitter.lines,
             "        keep[i] = True",
+            "        kept += 1",
+            "    return kept",
         ]
         return "\n".join(lines) + "\n"
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from streamjoin.core.analysis import analyse
 from streamjoin.core.cache import load_module
-from streamjoin.core.codegen import CACHED, HEAD, INLINE, Program
+from streamjoin.core.codegen import HEAD, Program
 from streamjoin.core.columns import physical_columns
 from streamjoin.core.intake import overflow
 from streamjoin.core.kernels.layout import TROUBLE_FIELDS, Array
@@ -17,10 +17,12 @@ from streamjoin.core.predicate.resolve import resolve
 from streamjoin.core.tree import Node, to_sql
 
 _EVALUATE = """
-{cached}
-def evaluate_{k}(entry_r, keep_r, lo_r, hi_r, key_r, entry_s, keep_s, lo_s, hi_s, key_s, r, s, origin, truth, trouble):
-    prepare_r_{k}(entry_r, len(keep_r), origin, keep_r, lo_r, hi_r, key_r, trouble)
-    prepare_s_{k}(entry_s, len(keep_s), origin, keep_s, lo_s, hi_s, key_s, trouble)
+@njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)
+def evaluate_{k}(entry_r, boxes_r, key_r, entry_s, boxes_s, key_s, r, s, origin, truth, trouble):
+    width = np.zeros(len(origin), np.float32)
+    keep_r, keep_s = np.zeros(len(key_r), np.bool_), np.zeros(len(key_s), np.bool_)
+    compute_r_{k}(entry_r, len(key_r), origin, keep_r, boxes_r[0], boxes_r[1], boxes_r[2], width, key_r, trouble)
+    compute_s_{k}(entry_s, len(key_s), origin, keep_s, boxes_s[0], boxes_s[1], boxes_s[2], width, key_s, trouble)
     for i in range(len(keep_r)):
         for j in range(len(keep_s)):
             if keep_r[i] and keep_s[j]:
@@ -42,9 +44,8 @@ def evaluate_all(
     for k, program in enumerate(programs):
         source += program.match_text("r").replace("def match(", f"def match_{k}(")
         for side in "rs":
-            text = program.prepare_text(side).replace(CACHED, INLINE)
-            source += text.replace("def prepare(", f"def prepare_{side}_{k}(")
-        source += _EVALUATE.format(cached=CACHED, k=k)
+            source += program.compute_text(side).replace("def compute(", f"def compute_{side}_{k}(")
+        source += _EVALUATE.format(k=k)
     module = load_module(source)
     tables = {"r": table_r, "s": table_s}
     return [_truth(program, getattr(module, f"evaluate_{k}"), tables) for k, program in enumerate(programs)]
@@ -55,12 +56,12 @@ def _truth(program: Program, evaluate: Callable[..., None], tables: dict[str, pa
     arguments, stored, prepared = [], {}, {}
     for side, table in tables.items():
         n = table.num_rows
-        keep, key = np.zeros(n, np.bool_), np.zeros(n, np.uint32)
-        lo, hi = np.zeros((dims, n), np.float32), np.zeros((dims, n), np.float32)
+        key, boxes = np.zeros(n, np.uint32), np.zeros((3, dims, n), np.float32)
         entry = physical_columns(table, program.entry[side], side)
         stored[side] = physical_columns(table, program.stored[side], side)
-        prepared[side] = (lo, hi, key)
-        arguments += [entry or (keep,), keep, lo, hi, key]
+        prepared[side] = (*boxes[:2], key)
+        # An empty tuple has no type to compile for; any array will do in its place.
+        arguments += [entry or (key,), boxes, key]
     truth = np.zeros((tables["r"].num_rows, tables["s"].num_rows), np.bool_)
     trouble = np.zeros(TROUBLE_FIELDS, np.int64)
     evaluate(*arguments, stored["r"], stored["s"], np.zeros(dims), truth, trouble)

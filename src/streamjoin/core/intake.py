@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.core.codegen import Part, Program
-from streamjoin.core.columns import as_numpy, flat, physical_columns, show
+from streamjoin.core.columns import address, as_numpy, cast, flat, physical_columns, show
 from streamjoin.core.functions import reason
+from streamjoin.core.kernels import arrive
 from streamjoin.core.kernels.layout import TROUBLE_FIELDS, Array
-from streamjoin.core.kernels.scalar import FARTHEST, widest
+from streamjoin.core.kernels.scalar import FARTHEST
 from streamjoin.core.plan import Plan
 from streamjoin.core.store import STORES, Shape, Store, Tuples
 from streamjoin.core.tree import OTHER
@@ -30,8 +31,10 @@ class Intake:
         self._plan = plan
         self.program = program
         self._modules: dict[str, ModuleType] = {side: program.prepare(side) for side in "rs"}
-        self._origin: Array = np.zeros(len(program.dimensions))
-        self._anchored = not len(self._origin)
+        # Where in `entry` the arrays are that the exact test reads.
+        self._stored = {side: [program.entry[side].index(part) for part in program.stored[side]] for side in "rs"}
+        self.origin: Array = np.zeros(len(program.dimensions))
+        self.anchored = not len(self.origin)
         self._place = int(place)
         self._place_origin: float | None = None
 
@@ -82,9 +85,9 @@ class Intake:
             )
         try:
             if self._plan.unit == "int":
-                return as_numpy(array.cast(pa.int64()))
+                return as_numpy(cast(array, pa.int64()))
             zone = getattr(array.type, "tz", None)
-            return as_numpy(array.cast(pa.timestamp(str(self._plan.unit), zone)).view(pa.int64()))
+            return as_numpy(cast(array, pa.timestamp(str(self._plan.unit), zone)))
         except pa.ArrowInvalid as error:
             raise DataError(
                 f"{side}.{name} has a time that does not fit 64 bits in the joint unit "
@@ -100,64 +103,63 @@ class Intake:
         """
         program, n, place = self.program, table.num_rows, self._place
         entry = physical_columns(table, program.entry[side], side)
+        at = at if at.flags.writeable else at.copy()  # kernels are compiled apart for what they must not write
         dims = place + len(program.dimensions)
-        keep, key = np.zeros(n, np.bool_), np.zeros(n, np.uint32)
-        lo, hi = np.zeros((dims, n), np.float32), np.zeros((dims, n), np.float32)
-        self._run(side, entry, keep, lo[place:], hi[place:], key)
-        if not self._anchored and keep.any():
+        keep, key = np.empty(n, np.bool_), np.zeros(n, np.uint32)
+        boxes, width = np.zeros((3, dims, n), np.float32), np.zeros(dims, np.float32)
+        lo, hi, coord = boxes
+        into = keep, lo[place:], hi[place:], coord[place:], width[place:], key
+        count = self._run(side, entry, *into)
+        if not self.anchored and count:
             self._anchor(lo[place:, keep], hi[place:, keep])
-            self._run(side, entry, keep, lo[place:], hi[place:], key)
+            count = self._run(side, entry, *into)
         since, until = self._plan.window.reach(side, at, opposite)
         if place:
             self._put_on_axis(since, lo[0])
             self._put_on_axis(until, hi[0])
-        kept = None if keep.all() else keep
-        roles = {(part.column, part.role): array for part, array in zip(program.entry[side], entry, strict=True)}
-        columns = tuple(roles[part.column, part.role] for part in program.stored[side])
-        if kept is not None:
-            columns = tuple(column[kept] for column in columns)
-            lo, hi, key, at = lo[:, kept], hi[:, kept], key[kept], at[kept]
-            since, until = since[kept], until[kept]
-        coord, width = self._coordinates(side, lo, hi, at)
-        number = np.arange(first, first + len(at), dtype=np.int64)
-        return Tuples(columns, lo, hi, coord, width, key, at, since, until, number), kept
+            self._put_on_axis(at, coord[0])
+        columns = tuple([entry[k] for k in self._stored[side]])
+        number = np.arange(first, first + count, dtype=np.int64)
+        if count == n:
+            return Tuples(columns, lo, hi, coord, width, key, at, since, until, number), None
+        columns = tuple(column[keep] for column in columns)
+        lo, hi, coord = boxes[..., keep]
+        return Tuples(columns, lo, hi, coord, width, key[keep], at[keep], since[keep], until[keep], number), keep
 
-    def _run(self, side: str, entry: tuple[Array, ...], keep: Array, lo: Array, hi: Array, key: Array) -> None:
+    def _run(self, side: str, entry: tuple[Array, ...], keep: Array, *into: Array) -> int:
+        """Has the arrivals' boxes and keys computed. Returns how many are kept."""
         trouble = np.zeros(TROUBLE_FIELDS, np.int64)
-        # An empty tuple has no type to compile for; any array will do in its place.
-        columns = entry or (keep,)
-        self._modules[side].prepare(columns, len(keep), self._origin, keep, lo, hi, key, trouble)
+        lo, hi, coord, width, key = into
+        frame = np.zeros(arrive.COLUMNS + len(entry), np.int64)
+        frame[arrive.ROWS], (frame[arrive.DIMS], frame[arrive.STRIDE]) = len(keep), lo.shape
+        arrays = (self.origin, keep, lo, hi, coord, width, key, trouble)
+        frame[arrive.ORIGIN : arrive.TROUBLE + 1] = [address(array) for array in arrays]
+        frame[arrive.COLUMNS :] = [address(array) for array in entry]
+        count = arrive.prepare(self.function(side), address(frame))
         if trouble[0]:
             row = int(trouble[1])
             values = tuple(column[row] for column in entry)
             raise overflow(self.program, int(trouble[0]), {side: (self.program.entry[side], values)})
+        return int(count)
+
+    def function(self, side: str) -> int:
+        """The address of the function that computes a side's boxes and keys."""
+        return int(self._modules[side].prepare.address)
 
     def _anchor(self, lo: Array, hi: Array) -> None:
         """Moves the origin of axes whose values are too large for float32 to tell neighbours apart."""
-        for d in range(len(self._origin)):
+        for d in range(len(self.origin)):
             values = np.concatenate([lo[d], hi[d]])
             values = values[np.abs(values) < FARTHEST]
             if len(values) and np.abs(values).max() > EXACT:
-                self._origin[d] = float(np.median(values))
-        self._anchored = True
+                self.origin[d] = float(np.median(values))
+        self.anchored = True
 
     def _put_on_axis(self, places: Array, axis: Array) -> None:
         """Places as coordinates; far from the first one seen they may coincide, but never change their order."""
         if self._place_origin is None:
             self._place_origin = float(places[0]) if len(places) else 0.0
         np.subtract(places, self._place_origin, out=axis, dtype=np.float64, casting="unsafe")
-
-    def _coordinates(self, side: str, lo: Array, hi: Array, at: Array) -> tuple[Array, Array]:
-        """What a store orders by, and the widest box: lower corners; the upper ones where there are no lower."""
-        coord, width = lo.copy(), np.zeros(len(lo), np.float32)
-        if self._place:
-            self._put_on_axis(at, coord[0])
-        for d, dimension in enumerate(self.program.dimensions, self._place):
-            if dimension.low(side) is None:
-                coord[d] = hi[d]
-            elif dimension.two_sided:
-                width[d] = widest(lo[d], hi[d])
-        return coord, width
 
 
 def overflow(program: Program, code: int, found: dict[str, tuple[tuple[Part, ...], tuple[Any, ...]]]) -> DataError:

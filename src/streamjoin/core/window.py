@@ -174,21 +174,21 @@ class TimeWindow(Window):
     upper: int
     unit: str
 
-    def _bounds(self, side: str) -> tuple[int, int]:
+    def bounds(self, side: str) -> tuple[int, int]:
+        """The other side's times that a tuple of this one meets, from its own."""
         return (self.lower, self.upper) if side == "r" else (-self.upper, -self.lower)
 
     def reach(self, side: str, at: Array, opposite: int | Array) -> tuple[Array, Array]:
-        lower, upper = self._bounds(side)
-        since, until = _shift(at, lower), _shift(at, upper)
-        if lower > 0 or upper < 0:  # an interval without zero may lie beyond all times that there are
-            beyond = at > FOREVER - lower if lower > 0 else at < SINCE_EVER - upper
-            since[beyond], until[beyond] = FOREVER, SINCE_EVER
+        from streamjoin.core.kernels.arrive import reach
+
+        since, until = np.empty_like(at), np.empty_like(at)
+        reach(at, *self.bounds(side), since, until)
         return since, until
 
     def horizon(self, side: str, watermark: int, opposite: int) -> int:
         if watermark == SINCE_EVER:
             return SINCE_EVER
-        return min(max(watermark + self._bounds(side)[0], SINCE_EVER), FOREVER)
+        return min(max(watermark + self.bounds(side)[0], SINCE_EVER), FOREVER)
 
     def describe(self) -> str:
         return f"{showticks(self.lower, self.unit)} <= s.time - r.time <= {showticks(self.upper, self.unit)}"
@@ -323,13 +323,6 @@ def _bounded(value: int, shown: Any) -> int:
     if abs(value) > FOREVER:
         raise WindowError(f"{shown!r} is longer than 64 bits can count; use a shorter window")
     return value
-
-
-def _shift(at: Array, distance: int) -> Array:
-    """at + distance, staying within 64 bits."""
-    moved = np.minimum(at, FOREVER - distance) if distance >= 0 else np.maximum(at, SINCE_EVER - distance)
-    moved += distance
-    return moved
 
 
 def _shift_each(at: Array, distance: Array) -> Array:

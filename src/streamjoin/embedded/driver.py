@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from streamjoin.algorithms import cell, grid, handshake, low_latency
+from streamjoin.algorithms import biclique, cell, grid, handshake, low_latency
 from streamjoin.algorithms.protocol import ARRIVAL, EXPIRY, Topology
 from streamjoin.core.intake import Intake
 from streamjoin.core.kernels.layout import FOREVER, SINCE_EVER, Array
@@ -23,6 +23,7 @@ from streamjoin.core.plan import SIDES, Plan
 from streamjoin.core.store import Tuples
 from streamjoin.embedded import loop
 from streamjoin.embedded.collector import Pairs, Settled
+from streamjoin.embedded.direct import Direct
 from streamjoin.embedded.local import LOCALS, Functions
 from streamjoin.embedded.runtime import Runtime
 from streamjoin.embedded.tape import Tape
@@ -30,10 +31,12 @@ from streamjoin.embedded.tape import Tape
 FIRST_ROOM = 1 << 14  # tuples on a tape in the beginning
 PROTOCOLS: dict[str, ModuleType] = {
     "cell": cell,
+    "biclique": biclique,
     "handshake": handshake,
     "low_latency": low_latency,
     "grid": grid,
 }
+ANNOUNCED = 64  # expired tuples that are worth a message
 UNDER_WAY = 1 << 17  # tuples, if only what is under way lies on the tape
 
 
@@ -77,6 +80,7 @@ class Driver:
         protocol = PROTOCOLS[setup.algorithm]
         shape = setup.layout if setup.algorithm == "grid" else (setup.workers,)
         self._topology: Topology = protocol.topology(*shape)
+        self._star = setup.algorithm in ("cell", "biclique")
         self._entry_rings = [
             np.array([2 * node + direction for node in self._topology.entries[direction]], np.int64)
             for direction in (0, 1)
@@ -103,15 +107,19 @@ class Driver:
             settled=settled,
             progress=self.progress,
         )
+        self._direct = [
+            Direct(plan, intake, name, tape) if Direct.serves(plan, intake, name, tape) else None
+            for name, tape in zip(SIDES, self.tapes, strict=True)
+        ]
         self.runtime.start()
 
     def _entries(self, side: int) -> tuple[int, ...]:
-        """The nodes at which a stream enters. A star takes both streams through the same queues."""
-        return self._topology.entries[side] if self.setup.algorithm != "cell" else (0,)
+        """The nodes at which a stream enters. In a star every tuple goes to all, as if there were one."""
+        return (0,) if self._star else self._topology.entries[side]
 
     def _rings(self, direction: int) -> Array:
-        """The queues through which the driver sends in a direction."""
-        return self._entry_rings[direction]
+        """The queues through which the driver sends in a direction. A star takes both streams through the same."""
+        return self._entry_rings[0 if self._star else direction]
 
     def arrive(self, side: int, batch: Tuples) -> None:
         """Takes arrivals; waits while the join cannot."""
@@ -127,6 +135,24 @@ class Driver:
             begin += count
         self.check()
 
+    def take(self, side: int, batch: Any, newest: int, delay: int, promised: int) -> Array | None:
+        """Puts a small batch onto the tape without preparing it, if it can be done; `send` is to follow.
+
+        Returns its times. The last three say which tuples are late: `Watermark` has their meaning.
+        """
+        direct = self._direct[side]
+        if direct is None or self._make_room(side, batch.num_rows) < batch.num_rows:
+            return None
+        return direct.take(batch, newest, delay, promised)
+
+    def send(self, side: int, at: Array) -> None:
+        """Lets workers know of what was taken last."""
+        stop = self.tapes[side].head
+        if len(at):
+            self._remember(side, stop - len(at), at)
+            self._send(side, stop - len(at), stop)
+        self.check()
+
     @contextmanager
     def filling(self) -> Iterator[None]:
         """Inside, arrivals are not compared: for benchmarks that begin with full windows."""
@@ -138,7 +164,7 @@ class Driver:
     def admit(self, side: int, count: int) -> int:
         """How many of so many arrivals can be taken without waiting."""
         tape = self.tapes[side]
-        rings = self._rings(0 if self.setup.algorithm == "cell" else side)
+        rings = self._rings(side)
         places = min(self.runtime.room(ring) for ring in rings) - 1  # one for an expiry
         whole = (tape.head // tape.batch + max(places, 0)) * tape.batch - tape.head
         on_tape = tape.room - (tape.head - self._release(side))
@@ -188,10 +214,10 @@ class Driver:
     def _remember(self, side: int, first: int, at: Array) -> None:
         """Notes what is needed to tell later what has expired."""
         batch = self.setup.batch
-        starts = [0, *range(-first % batch or batch, len(at), batch)]
         mine = self._sides[side]
-        for stop, largest in zip([*starts[1:], len(at)], np.maximum.reduceat(at, starts).tolist(), strict=True):
-            mine.pieces.append((first + stop, largest))
+        starts = [0, *range(-first % batch or batch, len(at), batch)]
+        largest = [int(at.max())] if len(starts) == 1 else np.maximum.reduceat(at, starts).tolist()
+        mine.pieces.extend(zip([*[first + start for start in starts[1:]], first + len(at)], largest, strict=True))
         if self._plan.window.by_arrival:
             mine.open.append((first, first + len(at)))
 
@@ -206,6 +232,11 @@ class Driver:
             mine.sent[0] = mine.total = stop
             return
         rings = self._rings(side)
+        if self._star:
+            mine.sent[0] = mine.total = stop
+            for k in range(len(rings)):
+                self.runtime.feed(rings[k : k + 1], (ARRIVAL, side, first, stop))
+            return
         for begin in range(first // stretch, (stop - 1) // stretch + 1):
             mine.sent[begin % len(rings)] = min(stop, (begin + 1) * stretch)
         mine.total = stop
@@ -218,12 +249,13 @@ class Driver:
             mine.expired = mine.pieces.popleft()[0]
         mine.place = max(mine.place, horizon)
         self._close_windows(side, horizon, opposite)
-        self._announce(side)
+        if mine.expired - mine.announced >= ANNOUNCED:
+            self._announce(side)
 
     def _announce(self, side: int) -> None:
         """Tells the ends against which a stream flows what of it has expired. An emitter keeps it to itself."""
         mine = self._sides[side]
-        if mine.expired > mine.announced and self.setup.algorithm != "cell":
+        if self.setup.algorithm != "cell":
             for ring in self._rings(1 - side):
                 self.runtime.send(ring, (EXPIRY, side, 0, mine.expired, 0, 0, mine.place))
         mine.announced = mine.expired
@@ -237,10 +269,10 @@ class Driver:
         while mine.open:
             first, stop = mine.open[0]
             first = max(first, tape.head - tape.room)  # what lay there before has left the join
-            places = tape.places(first, stop)
-            closed = tape.at[places] < horizon
-            places = places[closed]
-            tape.until[places] = np.minimum(tape.until[places], opposite - 1)
+            there, at = tape.positions(first, stop), tape.places
+            closed = at.at[there] < horizon
+            there = there[closed]
+            at.until[there] = np.minimum(at.until[there], opposite - 1)
             if not closed.all():
                 return
             mine.open.popleft()

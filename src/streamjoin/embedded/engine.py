@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+import pyarrow as pa
+
 from streamjoin.algorithms.kang import Kang
 from streamjoin.core.intake import Intake
-from streamjoin.core.kernels.layout import FOREVER
+from streamjoin.core.kernels.layout import FOREVER, Array
 from streamjoin.core.plan import SIDES, Plan
 from streamjoin.core.store import Tuples
 from streamjoin.embedded.collector import Pairs, Settled
 from streamjoin.embedded.driver import Driver, Setup
+from streamjoin.embedded.watermark import Watermark
 
 
 class Engine(ABC):
@@ -24,6 +27,17 @@ class Engine(ABC):
     @abstractmethod
     def arrive(self, side: str, batch: Tuples) -> None:
         """Takes arrivals."""
+
+    def take(self, side: str, batch: pa.Table, watermark: Watermark) -> Array | None:
+        """Takes a small batch as it is, if that can be done and none of it is late; `send` is to follow.
+
+        Returns its times.
+        """
+        return None
+
+    def send(self, side: str, at: Array) -> None:
+        """What was taken last begins to meet the other side."""
+        raise AssertionError("nothing was taken")
 
     @abstractmethod
     def expire(self, side: str, horizon: int, opposite: int) -> None:
@@ -94,6 +108,14 @@ class Parallel(Engine):
 
     def arrive(self, side: str, batch: Tuples) -> None:
         self._driver.arrive(SIDES.index(side), batch)
+
+    def take(self, side: str, batch: pa.Table, watermark: Watermark) -> Array | None:
+        return self._driver.take(
+            SIDES.index(side), batch, watermark.newest, watermark.max_delay, watermark.promised
+        )
+
+    def send(self, side: str, at: Array) -> None:
+        self._driver.send(SIDES.index(side), at)
 
     def expire(self, side: str, horizon: int, opposite: int) -> None:
         self._driver.expire(SIDES.index(side), horizon, opposite)

@@ -53,7 +53,8 @@ class Join:
     Push record batches of either side in any rhythm from any thread, and poll for results. With algorithm="kang" they
     are ready when a push returns; workers of a parallel algorithm hand them out a little later, all of them by close().
 
-    algorithm     "kang" (one core, in the pushing thread), "cell", "handshake", "low_latency", "grid", or "auto"
+    algorithm     "kang" (one core, in the pushing thread), "cell", "biclique", "handshake", "low_latency", "grid"
+                  or "auto"
     workers       threads of a parallel algorithm, any number from 1 up; layout=(rows, columns) of a "grid"
     rate          expected tuples/s of each stream, or (r, s): what "auto" decides by
     batch         most tuples that travel together between workers
@@ -127,7 +128,7 @@ class Join:
         self._streams = {"r": Stream(r, delay), "s": Stream(s, delay)}
         # Is lateness a matter here? A window of rows alone knows none.
         self._timely = self.plan.unit is not None and (not self.plan.window.by_rows or ordered or punctuations)
-        self._output = Output(self.plan, self._intake.times, ordered, punctuations)
+        self._output = Output(self.plan, ordered, punctuations)
         self._engine = self._make_engine(batch, pin)
         self._started = clock.perf_counter()
         self._closed = False
@@ -275,6 +276,11 @@ class Join:
             self._check_open()
             stream = self._streams[side]
             table = as_table(side, data, stream.schema)
+            if self._timely and not self._shedding:
+                at = self._engine.take(side, table, stream.watermark)
+                if at is not None:
+                    self._guarded(self._accept_taken, side, table, at, moment)
+                    return
             if self._shedding:
                 taken = self._engine.admit(side, table.num_rows)
                 stream.shed += table.num_rows - taken
@@ -311,7 +317,8 @@ class Join:
         if kept is not None:
             rows = take_rows(table, np.flatnonzero(kept))
         if rows.num_rows:
-            self._output.append(side, rows, int(batch.at.max()), moment)
+            kept_times = times if times is None or kept is None else times[kept]
+            self._output.append(side, rows, int(batch.at.max()), kept_times, moment)
         counted = np.arange(table.num_rows + 1) if kept is None else np.concatenate([[0], np.cumsum(kept)])
         step = max(table.num_rows, 1) if isinstance(self._engine, Sequential) else CHUNK
         for begin in range(0, table.num_rows, step):
@@ -321,6 +328,17 @@ class Join:
             if times is not None:
                 stream.watermark.advance(times[begin:end])
             self._expire()
+        self._moved_on()
+
+    def _accept_taken(self, side: str, table: pa.Table, at: Array, moment: int) -> None:
+        """A batch lies on its tape already."""
+        stream = self._streams[side]
+        if len(at):
+            newest = int(at.max())
+            self._output.append(side, table, newest, at, moment)
+            stream.watermark.newest = max(stream.watermark.newest, newest)
+        stream.pushed += len(at)
+        self._engine.send(side, at)
         self._moved_on()
 
     def _moved_on(self) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from streamjoin.algorithms.protocol import STRETCH, TURN, TURNS, Words
 from streamjoin.core.codegen import Program, scan_module
+from streamjoin.core.columns import address
 from streamjoin.core.kernels import job as words
 from streamjoin.core.kernels import on_band, pieces
 from streamjoin.core.kernels.layout import FIELDS, TROUBLE_FIELDS, Array, Source
@@ -30,10 +31,6 @@ from streamjoin.embedded.tape import Tape
 RANGES = 1 << 14
 FEWEST_HEADS = 1024
 NONE = np.uint32(0xFFFFFFFF)
-
-
-def address(array: Array) -> int:
-    return int(array.ctypes.data)
 
 
 class Functions:
@@ -89,19 +86,19 @@ class Local:
             job[words.DIMS] = probing.shape.dims
             job[words.PROBE_ROOM] = probing.room
             for word, array in (
-                (words.PROBE_LO, probing.lo),
-                (words.PROBE_HI, probing.hi),
-                (words.PROBE_KEY, probing.key),
-                (words.PROBE_SINCE, probing.since),
-                (words.PROBE_UNTIL, probing.until),
-                (words.PROBE_NUMBER, probing.number),
+                (words.PROBE_LO, probing.places.lo),
+                (words.PROBE_HI, probing.places.hi),
+                (words.PROBE_KEY, probing.places.key),
+                (words.PROBE_SINCE, probing.places.since),
+                (words.PROBE_UNTIL, probing.places.until),
+                (words.PROBE_NUMBER, probing.places.number),
                 (words.PROBE_COLUMNS, self._kept[side]),
                 (words.STORED_COLUMNS, self._kept[1 - side]),
-                (words.STORED_COORD, stored.coord),
-                (words.STORED_KEY, stored.key),
-                (words.STORED_AT, stored.at),
-                (words.STORED_NUMBER, stored.low_number),
-                (words.STORED_WIDTH, stored.width),
+                (words.STORED_COORD, stored.places.coord),
+                (words.STORED_KEY, stored.places.key),
+                (words.STORED_AT, stored.places.at),
+                (words.STORED_NUMBER, stored.places.low_number),
+                (words.STORED_WIDTH, stored.places.width),
                 (words.STORED_BLOCK, stored.block),
                 (words.RANGE_PROBE, self._ranges[0]),
                 (words.RANGE_START, self._ranges[1]),
@@ -190,16 +187,16 @@ class BandLocal(Local):
     def _enter(self, side: int) -> None:
         """Writes the addresses of a window's arrays into the job that compares with it."""
         store, tape, job = self._stores[side], self._tapes[side], self.jobs[2 * (1 - side)]
-        stored, columns = store.stored, tape.columns
+        stored = store.stored
         source = Source(
-            np.array([[address(c) for c in columns], [c.itemsize for c in columns]], np.int64).reshape(2, -1),
-            tape.coord,
-            tape.key,
-            tape.at,
-            tape.number,
+            tape.places.columns,
+            tape.places.coord,
+            tape.places.key,
+            tape.places.at,
+            tape.places.number,
             np.zeros(tape.shape.dims, np.float32),
         )
-        arrays = [*store.band, *source, tape.width, self._order]
+        arrays = [*store.band, *source, tape.places.width, self._order]
         record = np.array([[address(a), a.shape[0], a.shape[-1]] for a in arrays], np.int64)
         kept = np.array([address(column) for column in stored.columns] or [0], np.int64)
         self._records[side] = [record, kept, *arrays]

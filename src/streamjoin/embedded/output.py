@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from streamjoin.core.kernels.layout import SINCE_EVER, Array
@@ -17,8 +16,6 @@ from streamjoin.core.plan import SIDES, Plan
 from streamjoin.embedded.latency import Latency
 from streamjoin.embedded.order import OrderBuffer
 from streamjoin.embedded.rows import Rows
-
-Times = Callable[[str, pa.Table], Array]
 
 
 @dataclass(frozen=True)
@@ -43,14 +40,13 @@ class Snapshot:
 class Output:
     """Written by whoever finds the pairs, one thread at a time; read by whoever polls."""
 
-    def __init__(self, plan: Plan, times: Times, ordered: bool, punctuate: bool) -> None:
+    def __init__(self, plan: Plan, ordered: bool, punctuate: bool) -> None:
         self.rows = {side: Rows(plan.schemas[side]) for side in SIDES}
         self.schema = _schema(plan)
         self.latency = Latency()
         self.results = 0
         self.punctuation = SINCE_EVER
         self.buffered = 0  # the most results that ever waited for their order
-        self._times = times
         self._order = OrderBuffer() if ordered else None
         self._punctuate = punctuate
         self._ready: deque[pa.RecordBatch | Punctuation] = deque()
@@ -58,11 +54,13 @@ class Output:
         self._lock = threading.Lock()
         self._something = threading.Condition(threading.Lock())
 
-    def append(self, side: str, table: pa.Table, last_at: int, moment: int) -> None:
-        """Rows that may become part of results, in the order of their numbers."""
+    def append(self, side: str, table: pa.Table, last_at: int, times: Array | None, moment: int) -> None:
+        """Rows that may become part of results, in the order of their numbers, with their largest place."""
         with self._lock:
             rows = self.rows[side]
             rows.append(table, last_at)
+            if self._order is not None and times is not None:
+                self._order.times[side].append(times)
             self.latency.arrived(side, rows.next, moment)
 
     def note(self, snapshot: Snapshot) -> None:
@@ -75,15 +73,20 @@ class Output:
             return
         with self._lock:
             self.results += len(r)
-            parts = [self.rows["r"].take(r), self.rows["s"].take(s)]
-            table = pa.table([column for part in parts for column in part.columns], schema=self.schema)
             if self._order is None:
-                self._hand_out(table.to_batches())
-                self.latency.record(r, s)
+                self._hand_out(self._batches(r, s))
                 return
-            times = (self._times(side, rows) for side, rows in zip(SIDES, parts, strict=True))
-            self._order.add(table, np.maximum(*times), r, s)
+            self._order.add(r, s)
             self.buffered = max(self.buffered, len(self._order))
+
+    def _batches(self, r: Array, s: Array) -> list[pa.RecordBatch]:
+        """Results that leave now, put together."""
+        if not len(r):
+            return []
+        parts = [self.rows["r"].take(r), self.rows["s"].take(s)]
+        table = pa.table([column for part in parts for column in part.columns], schema=self.schema)
+        self.latency.record(r, s)
+        return list(table.to_batches())
 
     def settled(self, numbers: tuple[int, int]) -> None:
         """All results of tuples below these numbers, with each other, have been taken."""
@@ -93,23 +96,26 @@ class Output:
         if reached is None:
             return
         with self._lock:
-            for side, horizon, number in zip(SIDES, reached.horizons, reached.numbers, strict=True):
-                if horizon > SINCE_EVER:  # of what came later, results are still to come
-                    self.rows[side].expire(horizon, number)
-                    self.latency.forget(side, self.rows[side].oldest)
             if reached.mark > self.punctuation:
                 self._release(reached.mark)
+            for side, horizon, number in zip(SIDES, reached.horizons, reached.numbers, strict=True):
+                if horizon > SINCE_EVER:  # of what came later, results are still to come
+                    self._forget(side, horizon, number)
+
+    def _forget(self, side: str, horizon: int, number: int) -> None:
+        """Drops rows below a place, of tuples below a number, but for those whose results wait for their order."""
+        rows = self.rows[side]
+        rows.expire(horizon, number if self._order is None else self._order.oldest(side, number))
+        self.latency.forget(side, rows.oldest)
+        if self._order is not None:
+            self._order.times[side].forget(rows.oldest)
 
     def _release(self, mark: int) -> None:
         """Moves the punctuation on, and with it what is in order."""
         self.punctuation = mark
         ready: list[pa.RecordBatch | Punctuation] = []
         if self._order is not None:
-            found = self._order.release(mark)
-            if found is not None:
-                table, r, s = found
-                ready += table.to_batches()
-                self.latency.record(r, s)
+            ready += self._batches(*self._order.release(mark))
         if self._punctuate:
             ready.append(Punctuation(mark))
         self._hand_out(ready)

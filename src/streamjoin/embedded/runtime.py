@@ -31,12 +31,13 @@ from streamjoin.algorithms.protocol import (
     Topology,
     new_node,
 )
+from streamjoin.core.columns import address
 from streamjoin.core.cores import along_topology, pin
 from streamjoin.core.kernels.layout import Array
 from streamjoin.core.kernels.ring import HEAD, LINES, TAIL
 from streamjoin.embedded import loop
 from streamjoin.embedded.collector import Collector, Pairs, Settled
-from streamjoin.embedded.local import Functions, Local, address
+from streamjoin.embedded.local import Functions, Local
 from streamjoin.embedded.loop import BOARD, Worker
 from streamjoin.embedded.tape import Tape
 
@@ -76,6 +77,7 @@ class Runtime:
         self._nodes = [new_node(topology, k, stretch, batch) for k in range(nodes)]
         self.locals = [local(node, tapes, functions) for node in self._nodes]
         self._workers = [self._worker(protocol, k) for k in range(nodes)]
+        self._message = np.zeros(WORDS, np.int64)
         self._threads: list[threading.Thread] = []
         self._collector = Collector(
             self._results, self._counts, self._result_index, self.control, progress, pairs, settled, self.fail
@@ -164,16 +166,20 @@ class Runtime:
 
     def send(self, ring: int, message: tuple[int, ...], patient: bool = True) -> bool:
         """A message from the driver into a queue."""
-        words = np.zeros(WORDS, np.int64)
-        words[: len(message)] = message
-        return bool(loop.send(self.ring_words, self.ring_index, ring, words, self.control, patient))
+        return bool(loop.send(self.ring_words, self.ring_index, ring, self._words(message), self.control, patient))
 
     def feed(self, rings: Array, message: tuple[int, ...]) -> None:
         """Arrivals from the driver, cut into batches, in turns to the given queues."""
-        words = np.zeros(WORDS, np.int64)
-        words[: len(message)] = message
         tape = self.tapes[0]
+        words = self._words(message)
         loop.feed(self.ring_words, self.ring_index, rings, words, tape.batch, tape.stretch, self.control)
+
+    def _words(self, message: tuple[int, ...]) -> Array:
+        """The message, until the next one: there is one driver."""
+        self._message[:] = 0
+        for k, word in enumerate(message):
+            self._message[k] = word
+        return self._message
 
     def room(self, ring: int) -> int:
         """Free places in a queue."""

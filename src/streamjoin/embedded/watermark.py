@@ -11,7 +11,7 @@ class Watermark:
     """The promise of one stream: no tuple below `value` will be joined any more."""
 
     def __init__(self, max_delay: int) -> None:
-        self._max_delay = max_delay
+        self.max_delay = max_delay
         self.newest = SINCE_EVER
         self.promised = SINCE_EVER
 
@@ -19,14 +19,14 @@ class Watermark:
     def value(self) -> int:
         if self.newest == SINCE_EVER:
             return self.promised
-        return max(self.promised, self.newest - self._max_delay, SINCE_EVER)
+        return max(self.promised, self.newest - self.max_delay, SINCE_EVER)
 
     def late(self, times: Array) -> Array | None:
         """Which of the next tuples, in the order in which they come, are late; None if none is. Moves no mark."""
         before = np.empty_like(times)
         before[:1] = self.newest
         np.maximum.accumulate(np.concatenate([before[:1], times[:-1]]), out=before)
-        limit = np.maximum(before, SINCE_EVER + self._max_delay) - self._max_delay
+        limit = np.maximum(before, SINCE_EVER + self.max_delay) - self.max_delay
         late = times < np.maximum(limit, self.promised)
         return late if late.any() else None
 

@@ -31,13 +31,14 @@ from streamjoin.lab.harness import Case, Harness
 from streamjoin.lab.machine import machine
 from streamjoin.lab.workload import BAND, Source, schema
 
-ALGORITHMS = ("cell", "handshake", "low_latency", "grid")
+ALGORITHMS = ("cell", "biclique", "handshake", "low_latency", "grid")
 SCALING = ("handshake", "low_latency", "grid")
 HIT_RATE = 21 / 10_000 * 20 / 9_999  # of the papers' workload: 21 integers of 10,000, 20 units of 9,999
 WINDOW, SHORT_WINDOW = "15 minutes", "200 seconds"
 SMALL_BATCH = 4  # LLHJ 7.3.1
-BAND_BATCH = 16_384
+BAND_BATCH = 65_536
 ORDER_WINDOW = 60  # seconds
+ROUNDS = 2
 
 Report = Callable[[str], None]
 
@@ -96,16 +97,18 @@ def _run(case: Case, seconds: float) -> dict[str, Any]:
 def _scaling(
     runs: list[dict[str, Any]], seconds: float, rate: float, window: str, bare: float, report: Report
 ) -> dict[str, Any]:
-    """Two workers against one, with the windows of one rate."""
+    """Two workers against one, with the windows of one rate: the best round of each."""
     found: dict[str, Any] = {}
     for algorithm in ALGORITHMS:
-        figures = []
-        for workers in (1, 2):
-            run = _run(Case(algorithm, workers, "scan", window, rate), seconds)
-            runs.append(run)
-            figures.append(run["comparisons_per_s"])
-            report(f"{algorithm}, {workers} worker(s), scan: {figures[-1] / 1e9:.2f} G comparisons/s, verified")
-        found[algorithm] = {"two_to_one": figures[1] / figures[0], "one_to_bare": figures[0] / bare}
+        best = [0.0, 0.0]
+        for _ in range(ROUNDS):  # in turns: the machine's moods are to meet both
+            for k, workers in enumerate((1, 2)):
+                run = _run(Case(algorithm, workers, "scan", window, rate), seconds)
+                runs.append(run)
+                best[k] = max(best[k], run["comparisons_per_s"])
+                speed = run["comparisons_per_s"] / 1e9
+                report(f"{algorithm}, {workers} worker(s), scan: {speed:.2f} G comparisons/s, verified")
+        found[algorithm] = {"two_to_one": best[1] / best[0], "one_to_bare": best[0] / bare}
     return found
 
 
@@ -163,7 +166,7 @@ def bisect(case: Case, seconds: float, width: float, report: Report, most: int =
 def _sustained_band(
     runs: list[dict[str, Any]], seconds: float, rate: float, window: str, report: Report
 ) -> dict[str, Any]:
-    case = Case("low_latency", 2, "band", window, rate, batch=BAND_BATCH, push=BAND_BATCH)
+    case = Case("biclique", 2, "band", window, rate, batch=BAND_BATCH, push=BAND_BATCH)
     best = bisect(case, seconds, 0.1, report, most=3)
     runs.append(best)
     return {key: best[key] for key in ("filled_for_rate", "rate_per_stream", "sustained", "results", "window_tuples")}
@@ -172,12 +175,17 @@ def _sustained_band(
 def _latency(
     runs: list[dict[str, Any]], seconds: float, handshake_seconds: float, window: str, bare: float, report: Report
 ) -> dict[str, Any]:
-    """Latencies at half the sustained rate, in real time, with batches of four."""
+    """Latencies at half the rate that is sustained with batches of four, in real time."""
     length = parse_duration(window) / 1e9
     stay = Stay(length, length)
     workers = max(2, usable_cores())
-    rate = sustainable_rate(workers, 1 / bare, stay) / 2
-    found: dict[str, Any] = {"rate_per_stream": rate, "model": {}}
+    guess = sustainable_rate(workers, 1 / bare, stay) / 2
+    harness = Harness(Case("low_latency", workers, "scan", window, guess, batch=SMALL_BATCH, push=SMALL_BATCH))
+    taken, _ = harness.run(seconds / 2)
+    harness.close()
+    sustained = (taken * guess) ** 0.5  # the windows were those of `guess`, and the work grows with the square
+    rate = sustained / 2
+    found: dict[str, Any] = {"rate_per_stream": rate, "sustained_rate_per_stream": sustained, "model": {}}
     averages = {}
     for algorithm, long in (("handshake", handshake_seconds), ("low_latency", seconds), ("grid", seconds)):
         layout = (1, workers) if algorithm == "grid" else None

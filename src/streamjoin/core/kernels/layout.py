@@ -61,6 +61,36 @@ class Source(NamedTuple):
     width: Array  # float32 (dims or more): no box among them is wider
 
 
+class Arrivals(NamedTuple):
+    """A batch, as it is written onto a tape."""
+
+    columns: Array  # int64: addresses of what the exact test reads
+    lo: Array
+    hi: Array
+    coord: Array
+    at: Array
+    since: Array
+    until: Array
+    key: Array
+    width: Array
+
+
+class Places(NamedTuple):
+    """The arrays of a tape, by position."""
+
+    columns: Array  # int64 (2, n): address and bytes per value of every column that the exact test reads
+    lo: Array  # float32 (dims, room)
+    hi: Array
+    coord: Array
+    at: Array  # int64
+    since: Array
+    until: Array
+    number: Array
+    low_number: Array  # uint32
+    key: Array  # uint32 (room, or 1 without keys)
+    width: Array  # float32 (chunks, dims): the widest box of every chunk
+
+
 class Band(NamedTuple):
     """All there is to one band window, so that compiled code can own it; see `kernels/runs.py`.
 

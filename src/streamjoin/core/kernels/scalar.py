@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamjoin.core.compiled import inner, njit
+from streamjoin.core.compiled import inner
 
 FARTHEST = float(np.float32(1e19))  # coordinates end here: their squares are still finite in float32
 
@@ -32,14 +32,6 @@ def up32(low, high):
     exact = np.float64(near) == wide and high - wide == low and low + wide == high
     return near if exact or np.float64(near) > wide else np.nextafter(near, np.float32(np.inf))
 
-
-@njit(nogil=True, cache=True)
-def widest(low, high):
-    """The largest of all high - low."""
-    found = np.float32(0)
-    for i in range(len(low)):
-        found = max(found, up32(low[i], high[i]))
-    return found
 
 
 @inner(forceinline=True)

@@ -14,6 +14,7 @@ from streamjoin.core.model.formulas import (
     busy,
     chain_node,
     grid_node,
+    half_node,
     handshake_latency_bound,
     latency,
     load_of,
@@ -21,7 +22,7 @@ from streamjoin.core.model.formulas import (
 )
 from streamjoin.errors import OptionError, suggest
 
-PARALLEL = ("cell", "handshake", "low_latency", "grid")
+PARALLEL = ("cell", "biclique", "handshake", "low_latency", "grid")
 ALGORITHMS = ("auto", "kang", *PARALLEL)
 ENOUGH = 0.7  # the part of a core's time up to which one worker is enough
 ROOMIER = 1.25  # a grid may have so many times the workers it needs, if they make a better rectangle
@@ -77,7 +78,7 @@ class _Option:
     def __str__(self) -> str:
         if self.algorithm == "grid":
             return f"a {self.layout[0]} x {self.layout[1]} grid"
-        return f"a chain of {self.workers}"
+        return f"{'two halves' if self.algorithm == 'biclique' else 'a chain'} of {self.workers}"
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,11 @@ class _Case:
 
     def option(self, algorithm: str, layout: Layout) -> _Option:
         task, costs, workers = self.task, self.costs, layout[0] * layout[1]
+        if algorithm == "grid":
+            node = grid_node(self.load, *layout)
+        else:
+            node = (half_node if algorithm == "biclique" else chain_node)(self.load, workers)
         price = replace(self.price, probe=self.price.probe + costs.hop / BATCH)  # a message is taken, at least
-        node = grid_node(self.load, *layout) if algorithm == "grid" else chain_node(self.load, workers)
         if algorithm in ("handshake", "cell"):
             node = replace(node, stored=1.0 if algorithm == "handshake" else 0.0)
         wait = latency(self.load, node, price, costs.hop, task.stretch, task.hit_rate)
@@ -134,7 +138,7 @@ def choose(task: Task, cores: int, wish: Wish = ANYTHING, costs: Costs | None = 
     """Decides what the user has left open, with reasons in numbers.
 
     Rates that are not known, or a load that one core carries easily, mean one worker. Otherwise grid and low_latency
-    compete: by latency for scans; by memory for indexes, which a grid keeps several times. `costs` are those of this
+    compete by latency for scans; for indexes these and biclique, by the work of the busiest. `costs` are those of this
     machine, measured if need be.
     """
     _check(wish)
@@ -177,11 +181,11 @@ def _with_rates(
     elif algorithm != "auto":
         best = case.of(algorithm, workers) if isinstance(workers, int) else case.fitting(algorithm, 1)
     else:
-        grid, chain = (
+        grid, chain, halves = (
             case.of(name, workers) if isinstance(workers, int) else case.fitting(name, 2)
-            for name in ("grid", "low_latency")
+            for name in ("grid", "low_latency", "biclique")
         )
-        best = _compared(case, grid, chain, reasons)
+        best = _compared(case, grid, chain, halves, reasons)
     if best.algorithm == "handshake":
         reasons.append(f"handshake finds a result after up to {_seconds(handshake_latency_bound(_stay(case.load)))}")
     much = best.busy * max(1.0, best.workers / case.cores)
@@ -192,27 +196,23 @@ def _with_rates(
     return best.algorithm, best.layout
 
 
-def _compared(case: _Case, grid: _Option, chain: _Option, reasons: list[str]) -> _Option:
-    """Grid or low_latency, and why not the others."""
-    m, n = grid.layout
-    held = case.load.window_r + case.load.window_s
-    entries = (n * case.load.window_r + m * case.load.window_s) / held if held else 1.0
+def _compared(case: _Case, grid: _Option, chain: _Option, halves: _Option, reasons: list[str]) -> _Option:
+    """Scans: grid or low_latency, by latency. Indexes: whoever needs the fewest workers, or has least to do. And why not the others."""
     if case.scans:
         best, other = (grid, chain) if grid.latency < chain.latency else (chain, grid)
         reasons.append(
             f"{best.algorithm}: {best} finds a result after {_seconds(best.latency)} on average, "
             f"{other} after {_seconds(other.latency)}" + ", at what they sustain" * (best.busy > 1)
         )
-    elif chain.busy > 1 and grid.busy < 0.9 * chain.busy:
-        best = grid
-        reasons.append(
-            f"grid: every worker of {chain} probes with every tuple and would be {_percent(chain.busy)} busy; "
-            f"{grid} divides that, {_percent(grid.busy)}, at {entries:.1f} index entries per tuple"
-        )
     else:
-        best = chain
+        best = min((halves, chain, grid), key=lambda option: (option.busy > 1, option.workers, option.busy))
+        m, n = grid.layout
+        held = case.load.window_r + case.load.window_s
+        entries = (n * case.load.window_r + m * case.load.window_s) / held if held else 1.0
         reasons.append(
-            f"low_latency: {chain} enters each tuple into one index; {grid} would keep {entries:.1f} entries per tuple"
+            f"{best.algorithm}: its workers are {_percent(best.busy)} busy; {halves} enters a tuple into one index and "
+            f"probes half of them, {_percent(halves.busy)}, {chain} probes all, {_percent(chain.busy)}, {grid} "
+            f"keeps {entries:.1f} entries per tuple, {_percent(grid.busy)}"
         )
     bound = _seconds(handshake_latency_bound(_stay(case.load)))
     reasons.append(
@@ -236,8 +236,9 @@ def _without_rates(
         return "grid", layout
     count = workers if isinstance(workers, int) else cores
     if algorithm == "auto":
-        reasons.append(f"{why}: low_latency, which divides both windows evenly whatever they are")
-        algorithm = "low_latency"
+        algorithm = "low_latency" if task.access == "scan" else "biclique"
+        divides = {"low_latency": "divides both windows evenly", "biclique": "enters every tuple into one index"}
+        reasons.append(f"{why}: {algorithm}, which {divides[algorithm]} whatever they are")
     elif workers == "auto":
         reasons.append(f"{why}: a worker for every core, {_cores(cores)}")
     rows = task.stay if task.stay is not None and task.stay.by_rows else Stay(1, 1)

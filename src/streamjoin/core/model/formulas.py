@@ -187,6 +187,20 @@ def chain_node(load: Load, workers: int) -> Node:
     return Node(load.rate_r, load.rate_s, load.window_r * share, load.window_s * share, share, (workers, workers))
 
 
+def half_node(load: Load, workers: int) -> Node:
+    """A worker of join-biclique, as the mean of both halves: it stores a share of one stream and probes with the other.
+
+    >>> node = half_node(load_of(1000, 1000, Stay(100, 100)), 4)
+    >>> node.rate_r, node.segment_r, node.stored
+    (500.0, 50000.0, 0.5)
+    """
+    if workers == 1:
+        return grid_node(load, 1, 1)
+    of_r, of_s = workers - workers // 2, workers // 2
+    segments = load.window_r / of_r, load.window_s / of_s
+    return Node(load.rate_r / 2, load.rate_s / 2, *segments, stored=2 / workers, way=(1, 1))
+
+
 def _jobs(node: Node, price: Price, hit_rate: float) -> tuple[float, float]:
     """Seconds of work with an r and with an s."""
     found, fixed = price.comparison + price.result * hit_rate, price.probe + price.insert * node.stored
