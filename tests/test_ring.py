@@ -41,7 +41,7 @@ def produce(words, index, ring, count, stop):
                 break
             if load_acquire(stop, 0):
                 return LOST
-            wait(rounds)
+            wait(rounds, 100)
             rounds += 1
         for k in range(WORDS):
             message[k] = word(number, k)
@@ -58,7 +58,7 @@ def consume(words, index, ring, count, stop):
         while not front(words, index, ring, message):
             if load_acquire(stop, 0):
                 return LOST
-            wait(rounds)
+            wait(rounds, 100)
             rounds += 1
         for k in range(WORDS):
             if message[k] != word(number, k):
@@ -78,7 +78,7 @@ def pass_on(words, index, inward, outward, count, stop):
         while not front(words, index, inward, message) or room(words, index, outward) < 1:
             if load_acquire(stop, 0):
                 return LOST
-            wait(rounds)
+            wait(rounds, 100)
             rounds += 1
         push(words, index, outward, message)
         pop(words, index, inward)

@@ -27,8 +27,8 @@ def join(
     on            the predicate: SQL text, an expression of streamjoin.r and streamjoin.s, or a function of two tuples
     within        the window: "15 minutes", an integer, interval(), last() or tumbling()
     time          the time column, or one of each side
-    algorithm     "auto": the tables as a whole, on one core; a parallel algorithm ("cell", "biclique", "handshake", "low_latency",
-                  "grid") with so many workers takes their rows as a stream
+    algorithm     "auto": the tables as a whole, on one core; a parallel algorithm ("cell", "biclique", "handshake",
+                  "low_latency", "grid") with so many workers takes their rows as a stream
     ordered       results by time, which is the later one of the pair's two
     suffixes      for column names that both sides have; None makes them an error
     stats         a dict to be filled with what was done: algorithm, access, comparisons

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from streamjoin.core.kernels.layout import Array
 from streamjoin.embedded.loop import await_results, block_ready, give_back
 
-ROUNDS = 250  # of waiting, some ten milliseconds: punctuations move on without results, too
-
 Pairs = Callable[[Array, Array], None]
 Settled = Callable[[tuple[int, int]], None]
 
@@ -47,7 +45,7 @@ class Collector:
             self._thread.join()
 
     def _run(self) -> None:
-        nodes = len(self._results)
+        nodes, calm = len(self._results), False
         try:
             while True:
                 last = self._finishing.is_set()
@@ -56,7 +54,8 @@ class Collector:
                 self._settled(progress)
                 if last:
                     return
-                await_results(self._index, nodes, self._control, ROUNDS)
+                # Some milliseconds at most: punctuations move on without results, too.
+                calm = not await_results(self._index, nodes, self._control, calm)
         except BaseException as error:
             self._failed(error)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from streamjoin.core.store import Tuples
 from streamjoin.embedded.collector import Pairs, Settled
 from streamjoin.embedded.driver import Driver, Setup
 from streamjoin.embedded.watermark import Watermark
+from streamjoin.errors import OptionError
 
 
 class Engine(ABC):
@@ -50,6 +52,10 @@ class Engine(ABC):
     @abstractmethod
     def finish(self) -> None:
         """Completes everything and stops."""
+
+    def filling(self) -> AbstractContextManager[None]:
+        """Inside, arrivals are not compared."""
+        raise OptionError("only the windows of a parallel algorithm can be filled without comparing")
 
     @property
     def failure(self) -> BaseException | None:
@@ -125,6 +131,9 @@ class Parallel(Engine):
 
     def finish(self) -> None:
         self._driver.finish()
+
+    def filling(self) -> AbstractContextManager[None]:
+        return self._driver.filling()
 
     def abort(self) -> None:
         """Stops without completing anything."""

@@ -9,6 +9,7 @@ import threading
 import time as clock
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -171,6 +172,12 @@ class Join:
         yield from self._output.poll(timeout, lambda: self._closed or self._engine.failure is not None)
         if not self._closed:
             self._raise_failure()
+
+    @contextmanager
+    def filling(self) -> Iterator[None]:
+        """Inside, workers compare nothing: windows are only filled. For benchmarks that begin with full windows."""
+        with self._engine.filling():
+            yield
 
     def late(self) -> list[tuple[str, pa.RecordBatch]]:
         """Late tuples handed back under late="keep", since the last call."""

@@ -42,7 +42,7 @@ from streamjoin.algorithms.protocol import (
 )
 from streamjoin.core.compiled import inner, njit
 from streamjoin.core.kernels import job as words
-from streamjoin.core.kernels.atomics import call, load_acquire, store_release, wait
+from streamjoin.core.kernels.atomics import SPINS, YIELDS, call, load_acquire, store_release, wait
 from streamjoin.core.kernels.job import path_of, position, test_of, trouble_of
 from streamjoin.core.kernels.layout import COMPARED, COUNT, FIELDS, FOUND, Array
 from streamjoin.core.kernels.ring import HEAD, LINES, TAIL, front, pop, push, room
@@ -71,6 +71,9 @@ BOARD = 16
 
 RESULT_BLOCKS, RESULT_SIZE = 16, 1 << 15
 PATIENCE = 16  # rounds of a busy worker before it hands over a block that is not full
+CALM, CALM_NAP = SPINS + YIELDS + 20, 800  # rounds without results after which naps are longer, and how long
+# The longest naps while a thread waits, in microseconds: for work; for others, who are behind.
+FOR_WORK, FOR_OTHERS = 100, 2000
 LEAST_ROOM = 64  # a block with less room for pairs is full
 
 COUNT_TODO, DONE_TODO, FILLED, FAILED_JOB = range(4)
@@ -151,7 +154,7 @@ def work(w):
             store_release(w.board, me * BOARD + IDLE, w.board[me * BOARD + PROGRESS])
             if load_acquire(control, 0) == FINISH:
                 return STOPPED
-        wait(rounds)
+        wait(rounds, FOR_WORK)
         rounds += 1
 
 
@@ -336,7 +339,7 @@ def make_result_room(w):
     while load_acquire(w.result_index, base + HEAD) - load_acquire(w.result_index, base + TAIL) >= RESULT_BLOCKS:
         if load_acquire(w.control, 0) == ABORT:
             return False
-        wait(rounds)
+        wait(rounds, FOR_OTHERS)
         rounds += 1
     return True
 
@@ -379,7 +382,7 @@ def quiet(ring_index, board, nodes, control, patient):
         if not still and not patient:
             return False
         before = total if still else -1
-        wait(rounds)
+        wait(rounds, FOR_WORK)
         rounds += 1
 
 
@@ -390,7 +393,7 @@ def send(ring_words, ring_index, ring, message, control, patient):
     while room(ring_words, ring_index, ring) < 1:
         if not patient or load_acquire(control, 0) == ABORT:
             return False
-        wait(rounds)
+        wait(rounds, FOR_OTHERS)
         rounds += 1
     push(ring_words, ring_index, ring, message)
     return True
@@ -413,15 +416,18 @@ def feed(ring_words, ring_index, rings, message, batch, stretch, control):
 
 
 @njit(nogil=True, cache=True)
-def await_results(result_index, nodes, control, rounds):
-    """Waits until a block of results is there or the workers are to stop, at most so many rounds."""
-    for k in range(rounds):
+def await_results(result_index, nodes, control, calm):
+    """Waits some milliseconds until a block of results is there or the workers are to stop.
+
+    `calm`: there have been none for as long already, so it may take somewhat longer to notice the next.
+    """
+    for k in range(CALM if calm else 0, CALM + 10):
         for node in range(nodes):
             if load_acquire(result_index, node * LINES + HEAD) != load_acquire(result_index, node * LINES + TAIL):
                 return True
         if load_acquire(control, 0) != GO:
             return False
-        wait(k)
+        wait(k, FOR_WORK if k < CALM else CALM_NAP)
     return False
 
 

@@ -6,6 +6,7 @@ look at every s tuple finds, before any figure is given out.
 
 from __future__ import annotations
 
+import gc
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -147,6 +148,8 @@ class Harness:
         count = warm + int(seconds * 1e9 / gap)
         # Making tuples is the sources' time; theirs would be in the cache.
         made = [self._sources[side].batch(batch * (count // 2 + 1)) for side in SIDES]
+        gc.collect()
+        gc.freeze()  # what has been made so far is not to be looked through while we measure
         now = time.perf_counter_ns() + 10**7
         arrived = [now + int(k * gap) for k in range(count)]
         for k, due in enumerate(arrived):
@@ -158,6 +161,7 @@ class Harness:
             self._push(SIDES[k % 2], table)
         time.sleep(0.1)
         self._logging = False
+        gc.unfreeze()
         latency = Latency()
         for k, side in enumerate(SIDES):
             for stop in range(1, self.filled + 1, max(1, self.filled // 20_000)):

@@ -22,7 +22,9 @@ _sched_yield = types.ExternalFunction("sched_yield", types.int32())
 _usleep = types.ExternalFunction("usleep", types.int32(types.uint32))
 
 SPINS, YIELDS = 100, 4  # rounds of waiting before a thread yields its core, and before it sleeps
-NAPS, SHORTEST, LONGEST = 300, 20, 1000  # so many short sleeps, then longer ones, in microseconds
+# Microseconds. A sleep costs some 30 us of a core besides, so the first is short and each next one twice as long, up to
+# what the waiting thread can afford; who has waited for long sleeps long.
+SHORTEST, LONGEST, NAPS = 20, 1000, 200
 
 
 def _element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -79,11 +81,14 @@ def words_at(address, count):
 
 
 @njit(nogil=True, cache=True)
-def wait(rounds):
+def wait(rounds, longest):
     """Spins, then yields, then sleeps: a thread that has nothing to do for long costs next to nothing."""
     if rounds < SPINS:
         return
-    if rounds < SPINS + YIELDS:
+    naps = rounds - SPINS - YIELDS
+    if naps < 0:
         _sched_yield()
+    elif naps < NAPS:
+        _usleep(np.uint32(min(longest, SHORTEST << min(naps, 7))))
     else:
-        _usleep(np.uint32(min(LONGEST, SHORTEST + 10 * max(0, rounds - SPINS - YIELDS - NAPS))))
+        _usleep(np.uint32(LONGEST))

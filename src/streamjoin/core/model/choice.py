@@ -197,7 +197,7 @@ def _with_rates(
 
 
 def _compared(case: _Case, grid: _Option, chain: _Option, halves: _Option, reasons: list[str]) -> _Option:
-    """Scans: grid or low_latency, by latency. Indexes: whoever needs the fewest workers, or has least to do. And why not the others."""
+    """Scans: grid or low_latency, by latency. Indexes: who needs the fewest workers, or has least to do."""
     if case.scans:
         best, other = (grid, chain) if grid.latency < chain.latency else (chain, grid)
         reasons.append(
