@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyspark.sql.streaming import StreamingQueryListener
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 PREFIX = "streamjoin"
-COUNTS = ("results", "late", "comparisons", "cells", "chunks", "cache_hits", "cache_misses", "state_rows", "state_bytes")
+COUNTS = (
+    "results",
+    "late",
+    "comparisons",
+    "cells",
+    "chunks",
+    "cache_hits",
+    "cache_misses",
+    "state_rows",
+    "state_bytes",
+)
 
 
 def flatten(progress: Any) -> dict[str, Any] | None:
@@ -30,7 +40,7 @@ def flatten(progress: Any) -> dict[str, Any] | None:
     }
 
 
-class JoinListener(StreamingQueryListener):  # type: ignore[misc]
+class JoinListener(StreamingQueryListener):
     """Hands every micro-batch of every join to a function, as a dict:
 
     batch, rows_in, results, late, watermark, state_rows, state_bytes, comparisons, cells, chunks, cache_hits,

@@ -84,7 +84,8 @@ class Router:
 
     def counts(self, cell: int, first_r: Array, first_s: Array) -> Array:
         """Which pairs, given the first buckets of both tuples, count in this cell and not in another."""
-        return np.maximum(first_r, first_s) % self.groups == cell // (self.rows * self.columns)
+        here: Array = np.maximum(first_r, first_s) % self.groups == cell // (self.rows * self.columns)
+        return here
 
     def leads(self, side: str, cell: int, first: Array | None, n: int) -> Array:
         """Which of n tuples are at home in this cell, so that each is counted once however many copies there are."""
@@ -124,7 +125,9 @@ def default_split(cells: int) -> int:
     return split
 
 
-def divide(kind: str, cells: int, split: int | None, rates: tuple[float, float], width: float, dimension: int) -> Router:
+def divide(
+    kind: str, cells: int, split: int | None, rates: tuple[float, float], width: float, dimension: int
+) -> Router:
     """The router of a kind over about so many cells: groups of `split` cells each, never more cells than asked for."""
     if kind == "grid":
         return Router("grid", 1, *shape(cells, *rates))
@@ -134,7 +137,7 @@ def divide(kind: str, cells: int, split: int | None, rates: tuple[float, float],
 
 @lru_cache
 def cell_keys(cells: int) -> tuple[int, ...]:
-    """The values that stand for cells 0, 1, 2, ... in the shuffle: Spark hashes cell i to partition i modulo their number.
+    """The values that stand for cells in the shuffle: Spark hashes that of cell i to partition i modulo their number.
 
     That holds for every number of partitions that divides PERIOD, and the values do not depend on it: a query finds
     its cells again whatever the settings are.

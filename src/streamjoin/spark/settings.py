@@ -1,4 +1,4 @@
-"""The Spark settings that the streaming join needs: listed, recommended, and checked; never changed behind the user's back.
+"""The Spark settings that the streaming join needs: listed, recommended and checked, never changed unasked.
 
 State is binary chunks, so its schema never evolves and the default row encoding serves; the Avro encoding is not asked
 for, because Spark refuses it as soon as the same query aggregates.
@@ -45,7 +45,7 @@ def check(spark: Any) -> None:
                 f'query starts, add: spark.conf.set("{name}", "{wanted}")'
             )
     try:
-        import google.protobuf  # noqa: F401
+        import google.protobuf  # type: ignore[import-untyped]  # noqa: F401
     except ImportError:
         raise OptionError(
             "Spark's stateful operator needs the package protobuf, which is not installed; add: "
