@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +82,8 @@ def test_which_router(tmp_path: Path) -> None:
         return router.kind, router.cells
 
     assert kind("r.k = s.k") == ("hash", 4)
+    assert kind("r.k = s.k", cells=2) == ("grid", 2)
+    assert kind("r.k = s.k", cells=2, split=1) == ("hash", 2)
     assert kind("abs(r.x - s.a) <= 2") == ("range", 4)
     assert kind("abs(r.x - s.a) <= s.tol") == ("grid", 4)
     assert kind("abs(r.x - s.a) <= s.tol", bucket=10) == ("range", 4)
@@ -121,7 +122,6 @@ def test_cells_give_the_oracles_pairs(
 
 
 def test_long_streams_are_merged_and_expire(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(cell_module, "SMALLEST", 8)
     monkeypatch.setattr(cell_module, "LARGEST", 64)
     r, s = (streams.long_stream(side, 3, 1500, 1, True) for side in "rs")
     case, window = streams.BY_NAME["band_2d"], Interval(-20, 20)
@@ -186,4 +186,3 @@ def test_tumbling_state_goes(tmp_path: Path) -> None:
         cluster.batch(*([row for _, side, row in part if side == which] for which in "rs"))
     assert sorted(cluster.pairs) == expected(case, window, r, s)
     assert cluster.state_rows < 150
-    assert not math.isnan(cluster.copies)

@@ -25,10 +25,9 @@ def meet_tables(engine: Engine, cell: int, left: pa.Table, right: pa.Table) -> p
         if not sides[probing]:
             continue
         reach = engine.reach(sides[probing][0].tuples)
-        for part in sides[stored]:
-            chunk = engine.chunk(stored, part, reach)
-            for arrived in sides[probing]:
-                found += engine.meet(probing, arrived, chunk, cell)
+        chunks = [engine.chunk(stored, part, reach) for part in sides[stored]]
+        for arrived in sides[probing]:
+            found += engine.meet(probing, arrived, chunks, cell)
     return pa.concat_tables(found) if found else _nothing(engine)
 
 
