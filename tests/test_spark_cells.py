@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streams
-from cells import Cluster, expected, spec_of
+from cells import Cluster, contents, expected, spec_of
 from oracle import Interval, TumblingTime
 from streamjoin.errors import OptionError, StateError
 from streamjoin.spark import cell as cell_module
+from streamjoin.spark.engine import engine_of
 from streamjoin.spark.routing import Router, cell_keys
+from streamjoin.spark.spec import CONTENT
 
 coordinates = st.one_of(
     st.floats(-50, 50, width=32), st.sampled_from([-1e19, 1e19, 0.0, -0.0, 1e10, -1e10, 3.0, 4.0])
@@ -174,6 +177,39 @@ def test_a_changed_function_is_refused() -> None:
     other = spec_of(lambda r, s: r.x > s.a, 5)
     assert one.signature == same.signature
     assert one.signature != other.signature
+
+
+def test_the_processor_as_spark_calls_it(tmp_path: Path, monkeypatch: Any) -> None:
+    """Rows in, results, metrics and timers out; a timer that fires empties the state."""
+    pytest.importorskip("pyspark")
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.tws_tester import TwsTester
+
+    from streamjoin.spark.processor import JoinProcessor
+    from streamjoin.spark.wire import pack, unpack, with_integers
+
+    monkeypatch.setenv("STREAMJOIN_CHUNKS", str(tmp_path))
+    schemas = streams.schemas(pa.timestamp("us", "UTC"), pa.timestamp("us", "UTC"))
+    spec = spec_of("abs(r.x - s.a) <= 2", "5 seconds", r=schemas[0], s=schemas[1], cells=1)
+    rows = {side: streams.long_stream(side, 2, 30, 1, False) for side in "rs"}
+    engine, parts = engine_of(spec), []
+    for k, (side, schema) in enumerate(zip("rs", schemas, strict=True)):
+        timed = [{**row, "t": 1_000_000 * (1_000 + row["t"])} for row in rows[side]]
+        table = with_integers(streams.table(timed, schema), CONTENT, contents(timed, f"{side}id"))
+        parts += [Row(cell=0, side=k, rows=pack(part)) for _, part in engine.route(side, table)]
+    tester = TwsTester(JoinProcessor(spec), timeMode="EventTime", eventTimeExtractor=lambda row: 2**60)
+    key = cell_keys(1)[0]
+    out = tester.test(key, parts[:1]) + tester.test(key, [Row(cell=0, side=2, rows=None)]) + tester.test(key, parts[1:])
+    pairs = [pair for row in out if row.rows for pair in streams.pairs_of(unpack(row.rows))]
+    case = streams.BY_NAME["band"]
+    assert sorted(pairs) == expected(case, Interval(-5, 5), rows["r"], rows["s"])
+    assert sum(row.results for row in out) == len(pairs)
+    assert len(tester.peekMapState("chunks", key)) == 2
+    last = max(row["t"] for side in "rs" for row in rows[side])
+    tester.setWatermark(1000 * (1_000 + last + 3))
+    assert tester.peekMapState("chunks", key)
+    tester.setWatermark(1000 * (1_000 + last + 6))
+    assert not tester.peekMapState("chunks", key)
 
 
 def test_tumbling_state_goes(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def _streaming(df_r: Any, df_s: Any, spec: JoinSpec) -> Any:
     marked = _later_column(spec)
     return out.select(
         *(
-            F.col(f"`{name}`").alias(name, metadata={WATERMARK: max(delays)}) if name == marked else F.col(f"`{name}`")
+            _column(name).alias(name, metadata={WATERMARK: max(delays)}) if name == marked else _column(name)
             for name in out.columns
         )
     )
@@ -148,9 +148,9 @@ def _numbered(frames: dict[str, Any], spec: JoinSpec) -> dict[str, Any]:
     for k, side in enumerate("rs"):
         df = frames[side]
         null = F.lit(None).cast(frames["s" if side == "r" else "r"].schema)
-        row = F.struct(*(F.col(f"`{name}`") for name in df.columns))
+        row = F.struct(*(_column(name) for name in df.columns))
         both = [row.alias("r"), null.alias("s")] if side == "r" else [null.alias("r"), row.alias("s")]
-        order = [F.col(f"`{spec.plan.times[side]}`").alias("time"), F.lit(k).alias("side")]
+        order = [_column(str(spec.plan.times[side])).alias("time"), F.lit(k).alias("side")]
         parts.append(df.select(*order, F.monotonically_increasing_id().alias("place"), *both))
     arrivals = Window.orderBy("time", "side", "place").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     counted = parts[0].unionAll(parts[1]).select(
@@ -166,9 +166,14 @@ def _numbered(frames: dict[str, Any], spec: JoinSpec) -> dict[str, Any]:
 
 def _routed(df: Any, side: str, spec: JoinSpec) -> Any:
     """The rows of one side as (cell, side, rows as bytes)."""
-    hashed = [F.col(f"`{field.name}`") for field in df.schema.fields if _hashable(field.dataType)]
+    hashed = [_column(field.name) for field in df.schema.fields if _hashable(field.dataType)]
     content = F.xxhash64(*hashed) if hashed else F.lit(0).cast("long")
     return df.withColumn(CONTENT, content).mapInArrow(_route(spec, side), IN)
+
+
+def _column(name: str) -> Any:
+    """A column by its very name, dots and all."""
+    return F.col(f"`{name.replace('`', '``')}`")
 
 
 def _hashable(t: DataType) -> bool:

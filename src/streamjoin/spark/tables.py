@@ -32,6 +32,8 @@ def meet_tables(engine: Engine, cell: int, left: pa.Table, right: pa.Table) -> p
 
 
 def _arrive(engine: Engine, side: str, packed: pa.Table) -> list[Arrived]:
+    if "rows" not in packed.column_names:  # Spark's way to say that a side has no rows here
+        return []
     parts = [unpack(data.as_buffer()) for data in packed.column("rows") if data.is_valid]
     if not parts:
         return []
