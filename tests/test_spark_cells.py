@@ -79,6 +79,18 @@ def test_cells_hash_to_distinct_partitions() -> None:
     assert cell_keys(8) == cell_keys(64)[:8]
 
 
+@pytest.mark.parametrize("router", [Router("hash", 4, 2, 2), Router("range", 4, 2, 2, 0, 9.0), Router("grid", 1, 4, 4)])
+def test_a_hot_value_is_spread_over_its_group(router: Router) -> None:
+    n = 4000
+    key, point, content = np.full(n, 7, np.uint32), np.full((1, n), 3.0, np.float32), np.arange(n)
+    for side, copies in (("r", router.columns), ("s", router.rows)):
+        routed = router.route(side, key, point, point, content)
+        counts = np.bincount(routed.cell)[np.unique(routed.cell)]
+        assert len(counts) == router.rows * router.columns
+        assert len(routed.row) == n * copies
+        assert counts.max() < 1.2 * counts.min()
+
+
 def test_which_router(tmp_path: Path) -> None:
     def kind(on: Any, **options: Any) -> tuple[str, int]:
         router = spec_of(on, 5, **options).router

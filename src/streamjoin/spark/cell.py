@@ -111,7 +111,7 @@ class Cell:
     def arrive(self, tables: dict[str, list[pa.Table]]) -> Iterator[pa.Table]:
         """Takes the new rows of a micro-batch in and yields the result rows. It must be run to its end."""
         manifest, engine = self.manifest, self._engine
-        before = engine.comparisons
+        compared = engine.comparisons
         new: dict[str, list[Arrived]] = {"r": [], "s": []}
         for side in "rs":
             if tables.get(side):
@@ -121,16 +121,16 @@ class Cell:
             for arrived in new[side]:
                 manifest.reach[side] = [None if np.isnan(x) else float(x) for x in engine.reach(arrived.tuples)]
         made = {side: [self._chunk(side, arrived) for arrived in new[side]] for side in "rs"}
-        old = {side: [entry for entry in manifest.entries if entry.side == side] for side in "rs"}
+        before = {side: [entry for entry in manifest.entries if entry.side == side] for side in "rs"}
         for side in "rs":
             for arrived in new[side]:
-                fresh = made["s"] if side == "r" else []
-                kept = (self._load(entry) for entry in old[OTHER[side]] if _within(arrived, entry))
+                fresh = [chunk for chunk in made["s"] if side == "r" and _reaches(arrived, *span(chunk.run))]
+                kept = (self._load(old) for old in before[OTHER[side]] if _reaches(arrived, old.first, old.last))
                 yield from self._meet(side, arrived, chain(fresh, kept))
         for side in "rs":
             for chunk in made[side]:
                 self._add(side, chunk)
-        self.tally.comparisons += engine.comparisons - before
+        self.tally.comparisons += engine.comparisons - compared
 
     def expire(self, watermark: int) -> None:
         """Drops what no tuple at or after the watermark can reach any more; before that, merges what is small."""
@@ -239,10 +239,9 @@ def mergeable(entries: list[Entry]) -> list[Entry]:
     return best
 
 
-def _within(arrived: Arrived, entry: Entry) -> bool:
-    """Can any of these tuples reach the chunk at all?"""
-    tuples = arrived.tuples
-    return bool(tuples.since.min() <= entry.last and tuples.until.max() >= entry.first)
+def _reaches(arrived: Arrived, first: int, last: int) -> bool:
+    """Can any of these tuples meet one of the other side between these times?"""
+    return bool(arrived.tuples.since.min() <= last and arrived.tuples.until.max() >= first)
 
 
 def check_signature(kept: dict[str, str], now: dict[str, str]) -> None:
