@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, MapType, StructField, StructType, VariantType
@@ -51,7 +52,7 @@ def plan_frames(
             f"{stream} is a stream and {table} is not; join two streams, or two tables: read {table} with "
             "spark.readStream, or write the stream to a table first"
         )
-    schemas = {side: to_arrow_schema(df.schema, timezone="UTC") for side, df in frames.items()}
+    schemas = {side: _arrow_schema(df.schema, side) for side, df in frames.items()}
     number = cells if cells is not None else default_cells(df_r.sparkSession, streaming["r"])
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise OptionError(f"cells={cells!r} must be a whole number of at least 1")
@@ -59,6 +60,20 @@ def plan_frames(
     if streaming["r"]:
         _check_stream(frames, spec)
     return spec, streaming["r"]
+
+
+def _arrow_schema(schema: StructType, side: str) -> pa.Schema:
+    """The columns as Python workers will see them."""
+    fields = []
+    for field in schema.fields:
+        try:
+            fields += list(to_arrow_schema(StructType([field]), timezone="UTC"))
+        except PySparkTypeError as error:
+            raise SchemaError(
+                f"{side}.{field.name} has type {field.dataType.simpleString()}, which Spark cannot hand to Python; cast it "
+                "before the join, for example to STRING, and back behind it"
+            ) from error
+    return pa.schema(fields)
 
 
 def default_cells(spark: Any, streaming: bool) -> int:
