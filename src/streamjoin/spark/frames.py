@@ -70,8 +70,8 @@ def _arrow_schema(schema: StructType, side: str) -> pa.Schema:
             fields += list(to_arrow_schema(StructType([field]), timezone="UTC"))
         except PySparkTypeError as error:
             raise SchemaError(
-                f"{side}.{field.name} has type {field.dataType.simpleString()}, which Spark cannot hand to Python; cast it "
-                "before the join, for example to STRING, and back behind it"
+                f"{side}.{field.name} has type {field.dataType.simpleString()}, which Spark cannot hand to Python; "
+                "cast it before the join, for example to STRING, and back behind it"
             ) from error
     return pa.schema(fields)
 
