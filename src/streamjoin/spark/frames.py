@@ -105,7 +105,7 @@ def _check_stream(frames: dict[str, Any], spec: JoinSpec) -> None:
         name = str(spec.plan.times[side])
         if spec.plan.unit == "int":
             raise SchemaError(
-                f"{side}.{name} is an integer, and a stream needs a watermark, which Spark keeps on timestamps only; add: "
+                f"{side}.{name} is an integer, and a stream needs a watermark, which Spark keeps on timestamps; add: "
                 f'df_{side} = df_{side}.withColumn("{name}", F.timestamp_seconds("{name}")), and a watermark on it'
             )
         if WATERMARK not in (df.schema[name].metadata or {}):
