@@ -30,7 +30,7 @@ class Cluster:
 
     def settings(self) -> dict[str, str]:
         """All settings that the session is started with."""
-        from streamjoin.spark.settings import required
+        from streamjoin.spark.settings import recommended, required
 
         own = {
             "spark.sql.session.timeZone": "UTC",
@@ -42,14 +42,14 @@ class Cluster:
         if self.master.startswith("local"):
             # Nobody else needs to reach the driver; a machine whose name does not resolve would not start at all.
             own |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-            own["spark.sql.shuffle.partitions"] = str(_cores(self.master))
+            own |= recommended(_cores(self.master))
         if self.packages:
             own["spark.jars.packages"] = ",".join(self.packages)
         return own | required() | self.conf
 
 
 def _cores(master: str) -> int:
-    """How many tasks run at a time under a local master.
+    """How many tasks run at a time under a local master; the engine wants one shuffle partition for each.
 
     >>> _cores("local"), _cores("local[3]"), _cores("local-cluster[2,1,1024]")
     (1, 3, 2)
