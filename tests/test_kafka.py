@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import kafka
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import kafka
 import streamjoin as sj
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -1,4 +1,4 @@
-"""Spark pipelines from end to end: every kind of file, the generator, a stop and a resumption, against the other engine."""
+"""Spark pipelines from end to end: files of every kind, the generator, a stop and a resumption, each verified."""
 
 from __future__ import annotations
 
@@ -94,6 +94,10 @@ def pairs(spark: Any, folder: Path, format: str = "parquet") -> list[tuple[int, 
     return sorted((row[0], row[1]) for row in found)
 
 
+def folder_of(option: str, folder: Path) -> Any:
+    return source(option, str(folder), None, {}, None)
+
+
 def one_file_at_a_time(option: str, folder: Path, schema: str | None = None) -> Any:
     return source(option, str(folder), None, {"maxFilesPerTrigger": "1"}, schema)
 
@@ -121,9 +125,7 @@ def test_csv_tells_its_types_and_json_comes_out(spark: Any, tmp_path: Path) -> N
     r, s = tables()
     store(r, tmp_path / "r", "csv")
     store(s, tmp_path / "s", "csv")
-    asked = request(
-        tmp_path, source("--left", str(tmp_path / "r"), None, {}, None), source("--right", str(tmp_path / "s"), None, {}, None)
-    )
+    asked = request(tmp_path, folder_of("--left", tmp_path / "r"), folder_of("--right", tmp_path / "s"))
     asked = replace(asked, output=sink("--output", str(tmp_path / "out"), "json", {}))
     run(spark, asked)
     assert pairs(spark, tmp_path, "json") == expected()
@@ -135,18 +137,17 @@ def test_refusals_that_need_the_columns(spark: Any, tmp_path: Path) -> None:
     r, s = tables(10)
     store(r, tmp_path / "r", "parquet", 1)
     store(s, tmp_path / "s", "parquet", 1)
-    left, right = (source(f"--{side}", str(tmp_path / name), None, {}, None) for side, name in (("left", "r"), ("right", "s")))
-    asked = request(tmp_path, left, right)
+    asked = request(tmp_path, folder_of("--left", tmp_path / "r"), folder_of("--right", tmp_path / "s"))
     with pytest.raises(SchemaError, match='--left has no column "when" for --time'):
         run(spark, replace(asked, time=("when", "ts")))
     with pytest.raises(SchemaError, match='the time column "n" is bigint; a stream needs a timestamp'):
         run(spark, replace(asked, time=("n", "ts")))
-    with pytest.raises(SchemaError, match="--left-schema .* is not a schema"):
+    with pytest.raises(SchemaError, match=r"--left-schema .* is not a schema"):
         run(spark, replace(asked, left_schema="ts TIMESTAMPP"))
     with pytest.raises(sj.PredicateError, match="nope"):
         run(spark, replace(asked, on="r.nope = s.a"))
     (tmp_path / "s" / "part-0.parquet").write_text("no parquet")
-    with pytest.raises(FileError, match="--right .* cannot be read as parquet"):
+    with pytest.raises(FileError, match=r"--right .* cannot be read as parquet"):
         run(spark, asked)
 
 
