@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,15 @@ def spark() -> Iterator[Any]:
     home = java_home()
     if home:
         os.environ["JAVA_HOME"] = home
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Python workers import the package and the test modules as this process does.
+    here = Path(__file__).resolve().parent
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(here.parent / "src"), str(here), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
     from pyspark.sql import SparkSession
+
+    from streamjoin.spark.settings import recommended
 
     session = (
         SparkSession.builder.master("local[2]")
@@ -51,6 +60,7 @@ def spark() -> Iterator[Any]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
+        .config(map=recommended(cores=2))
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

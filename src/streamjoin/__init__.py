@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from streamjoin.api import explain as explain
     from streamjoin.api import join as join
     from streamjoin.core.predicate.operators import (
         cast as cast,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from streamjoin.core.window import last as last
     from streamjoin.core.window import tumbling as tumbling
     from streamjoin.embedded.explain import Explanation as Explanation
-    from streamjoin.embedded.explain import explain as explain
     from streamjoin.embedded.join import Join as Join
     from streamjoin.embedded.output import Punctuation as Punctuation
 
@@ -64,13 +64,14 @@ _ERRORS = (
     "LateError",
     "UnsupportedError",
     "ClosedError",
+    "StateError",
     "FileError",
 )
 _HOMES = {
     "join": "streamjoin.api",
     "Join": "streamjoin.embedded.join",
     "Punctuation": "streamjoin.embedded.output",
-    "explain": "streamjoin.embedded.explain",
+    "explain": "streamjoin.api",
     "Explanation": "streamjoin.embedded.explain",
     **dict.fromkeys(("interval", "last", "tumbling"), "streamjoin.core.window"),
     **dict.fromkeys(_OPERATORS, "streamjoin.core.predicate.operators"),

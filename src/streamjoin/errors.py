@@ -42,6 +42,10 @@ class ClosedError(StreamjoinError, RuntimeError):
     """The join was closed; nothing can be pushed any more."""
 
 
+class StateError(StreamjoinError, RuntimeError):
+    """What a checkpoint holds does not belong to this join."""
+
+
 class FileError(StreamjoinError, OSError):
     """A file cannot be read or written."""
 

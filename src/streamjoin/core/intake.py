@@ -15,7 +15,7 @@ from streamjoin.core.functions import reason
 from streamjoin.core.kernels.layout import TROUBLE_FIELDS, Array
 from streamjoin.core.kernels.scalar import FARTHEST, widest
 from streamjoin.core.plan import Plan
-from streamjoin.core.store import STORES, Shape, Store, Tuples
+from streamjoin.core.store import STORES, BandStore, RunReader, Shape, Store, Tuples
 from streamjoin.core.tree import OTHER
 from streamjoin.errors import DataError, PredicateError
 
@@ -34,6 +34,29 @@ class Intake:
         self._anchored = not len(self._origin)
         self._place = int(place)
         self._place_origin: float | None = None
+
+    @property
+    def origins(self) -> tuple[float | None, ...]:
+        """Where the axes of the boxes begin, the place in the window first; None where no tuple has decided it yet."""
+        return (self._place_origin, *(float(x) if self._anchored else None for x in self._origin))
+
+    @origins.setter
+    def origins(self, origins: tuple[float | None, ...]) -> None:
+        self._place_origin = origins[0]
+        self._anchored = None not in origins[1:]
+        self._origin[:] = [origin or 0.0 for origin in origins[1:]]
+
+    def reader(self, side: str) -> RunReader:
+        """What probes frozen runs of a side. A predicate that leads to no access is tested in long stretches."""
+        probing = OTHER[side]
+        wide = not self.program.dimensions and not self.program.keyed
+        exact = self.program.exact(probing, wide)
+        return RunReader(self.shape(side), exact, partial(self.trouble, probing))
+
+    def builder(self, side: str) -> BandStore:
+        """What orders batches of a side for `freeze`."""
+        probing = OTHER[side]
+        return BandStore(self.shape(side), self.program.exact(probing, False), partial(self.trouble, probing))
 
     def store(self, side: str) -> Store:
         """An empty window store of a side."""

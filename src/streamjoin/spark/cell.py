@@ -1,0 +1,261 @@
+"""One cell of a streaming join: the windows of both sides as chunks, and what a micro-batch does to them.
+
+    new r  x  (old s and new s)
+    new s  x   old r                then the new rows become chunks, small chunks are merged, old ones expire
+
+Every pair that meets in this cell is found once: by the later one of the two micro-batches, or by r within one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.core.columns import take_rows
+from streamjoin.core.kernels.layout import SINCE_EVER, Array
+from streamjoin.core.store.frozen import span
+from streamjoin.core.tree import OTHER
+from streamjoin.errors import StateError
+from streamjoin.spark.chunks import ChunkCache
+from streamjoin.spark.engine import Arrived, Chunk, Engine
+from streamjoin.spark.spec import FIRST, JoinSpec
+from streamjoin.spark.wire import integers, pack, unpack
+
+LARGEST = 1 << 16  # rows of a chunk that is merged no more
+SMALLEST = 1 << 8
+MERGED = 4  # so many neighbours of about one size become one
+
+
+class State(Protocol):
+    """Where a cell keeps its chunks and its manifest: Spark's state store, or a dict in tests."""
+
+    def manifest(self) -> bytes | None: ...
+    def save(self, manifest: bytes) -> None: ...
+    def get(self, number: int) -> bytes: ...
+    def put(self, number: int, data: bytes) -> None: ...
+    def remove(self, number: int) -> None: ...
+
+
+@dataclass
+class Entry:
+    """A chunk in the state."""
+
+    side: str
+    number: int
+    rows: int
+    first: int  # smallest and largest time, in ticks
+    last: int
+    size: int  # bytes in the state
+    name: str  # of the file in the cache, by the digest of those bytes
+
+    @property
+    def tier(self) -> int:
+        """Chunks of one tier are about as long as each other."""
+        return max(0, (min(self.rows, LARGEST) // SMALLEST).bit_length() // 2)
+
+
+@dataclass
+class Manifest:
+    """What a cell knows about its state."""
+
+    signature: dict[str, str]
+    cleared: int = SINCE_EVER  # tuples below this time have met a window that was already cut: they are late
+    next: int = 0
+    timer: int | None = None  # of Spark, in milliseconds
+    origins: list[float | None] = field(default_factory=list)
+    reach: dict[str, list[float | None]] = field(default_factory=dict)  # by side: how wide its boxes are
+    entries: list[Entry] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, data: bytes) -> Manifest:
+        fields = json.loads(data)
+        fields["entries"] = [Entry(**entry) for entry in fields["entries"]]
+        return cls(**fields)
+
+    def write(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+
+@dataclass
+class Tally:
+    """What one visit of a cell did."""
+
+    results: int = 0
+    comparisons: int = 0
+    late: int = 0
+    chunks: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+
+
+class Cell:
+    """A visit of one cell in one micro-batch."""
+
+    def __init__(self, engine: Engine, number: int, state: State, cache: ChunkCache) -> None:
+        self._engine, self._number, self._state, self._cache = engine, number, state, cache
+        self._window = engine.plan.window
+        self.tally = Tally()
+        data = state.manifest()
+        self.known = data is not None
+        self.manifest = Manifest.read(data) if data is not None else self._fresh(engine.spec)
+        check_signature(self.manifest.signature, engine.spec.signature)
+        engine.intake.origins = tuple(self.manifest.origins)
+
+    def _fresh(self, spec: JoinSpec) -> Manifest:
+        dims = len(self._engine.no_origins)
+        return Manifest(
+            spec.signature, origins=list(self._engine.no_origins), reach={side: [None] * dims for side in "rs"}
+        )
+
+    def arrive(self, tables: dict[str, list[pa.Table]]) -> Iterator[pa.Table]:
+        """Takes the new rows of a micro-batch in and yields the result rows. It must be run to its end."""
+        manifest, engine = self.manifest, self._engine
+        before = engine.comparisons
+        new: dict[str, list[Arrived]] = {"r": [], "s": []}
+        for side in "rs":
+            if tables.get(side):
+                new[side] = self._prepare(side, pa.concat_tables(tables[side]).combine_chunks())
+        manifest.origins = list(engine.intake.origins)
+        for side in "rs":
+            for arrived in new[side]:
+                manifest.reach[side] = [None if np.isnan(x) else float(x) for x in engine.reach(arrived.tuples)]
+        made = {side: [self._chunk(side, arrived) for arrived in new[side]] for side in "rs"}
+        old = {side: [entry for entry in manifest.entries if entry.side == side] for side in "rs"}
+        for arrived in new["r"]:
+            for chunk in made["s"]:
+                yield from self._meet("r", arrived, chunk)
+        for side in "rs":
+            for entry in old[OTHER[side]] if new[side] else ():
+                if any(_within(arrived, entry) for arrived in new[side]):
+                    chunk = self._load(entry)
+                    for arrived in new[side]:
+                        yield from self._meet(side, arrived, chunk)
+        for side in "rs":
+            for chunk in made[side]:
+                self._add(side, chunk)
+        self.tally.comparisons += engine.comparisons - before
+
+    def expire(self, watermark: int) -> None:
+        """Drops what no tuple at or after the watermark can reach any more; before that, merges what is small."""
+        manifest = self.manifest
+        if watermark > manifest.cleared:
+            manifest.cleared = watermark
+        for side in "rs":
+            horizon = self._window.horizon(OTHER[side], manifest.cleared, 0)
+            for entry in [entry for entry in manifest.entries if entry.side == side and entry.last < horizon]:
+                self._remove(entry)
+            self._compact(side, horizon)
+
+    def next_expiry(self) -> int | None:
+        """The smallest watermark, in ticks, at which a chunk can go."""
+        return min((self._window.expiry(entry.side, entry.last) for entry in self.manifest.entries), default=None)
+
+    def save(self) -> None:
+        """Writes the manifest; the visit is over."""
+        entries = self.manifest.entries
+        self.tally.chunks = len(entries)
+        self.tally.state_rows = sum(entry.rows for entry in entries)
+        self.tally.state_bytes = sum(entry.size for entry in entries)
+        self._state.save(self.manifest.write())
+
+    def _prepare(self, side: str, table: pa.Table) -> list[Arrived]:
+        """The rows that are not late, in pieces that become chunks."""
+        engine = self._engine
+        at = engine.intake.times(side, table)
+        late = at < self.manifest.cleared
+        if late.any():
+            first = integers(table, FIRST) if FIRST in table.column_names else None
+            leads = engine.spec.router.leads(side, self._number, first, len(at))
+            self.tally.late += int((late & leads).sum())
+            table, at = take_rows(table, np.flatnonzero(~late)), at[~late]
+        if len(at) > LARGEST:  # by time, so that each piece expires as a whole
+            table = take_rows(table, np.argsort(at, kind="stable"))
+        pieces = -(-len(at) // LARGEST)
+        length = -(-len(at) // pieces) if pieces else 0
+        arrived = [engine.arrive(side, table.slice(k * length, length)) for k in range(pieces)]
+        return [part for part in arrived if len(part.tuples)]
+
+    def _chunk(self, side: str, arrived: Arrived) -> Chunk:
+        return self._engine.chunk(side, arrived, self._reach(OTHER[side]))
+
+    def _reach(self, side: str) -> Array:
+        return np.array([np.nan if x is None else x for x in self.manifest.reach[side]])
+
+    def _meet(self, side: str, arrived: Arrived, chunk: Chunk) -> Iterator[pa.Table]:
+        for table in self._engine.meet(side, arrived, chunk, self._number):
+            self.tally.results += table.num_rows
+            if table.num_rows:
+                yield table
+
+    def _load(self, entry: Entry) -> Chunk:
+        def make() -> Chunk:
+            return self._chunk(entry.side, self._engine.arrive(entry.side, unpack(self._state.get(entry.number))))
+
+        return self._cache.get(entry.name, make)
+
+    def _add(self, side: str, chunk: Chunk) -> None:
+        data = pack(chunk.rows, compress=True)
+        # The run in the file also depends on the axes; a cell of its own name lets cells drop files independently.
+        key = f"{self._engine.spec.identity} {self.manifest.origins}".encode()
+        name = f"{self._number}-{hashlib.blake2b(hashlib.blake2b(data).digest() + key, digest_size=16).hexdigest()}"
+        first, last = span(chunk.run)
+        entry = Entry(side, self.manifest.next, chunk.rows.num_rows, first, last, len(data), name)
+        self.manifest.next += 1
+        self._state.put(entry.number, data)
+        self.manifest.entries.append(entry)
+        self._cache.put(name, chunk)
+
+    def _remove(self, entry: Entry) -> None:
+        self.manifest.entries.remove(entry)
+        self._state.remove(entry.number)
+        if all(other.name != entry.name for other in self.manifest.entries):
+            self._cache.drop(entry.name)
+
+    def _compact(self, side: str, horizon: int) -> None:
+        """While the newest chunks are as many of one tier as are merged, they become one, without what has expired."""
+        while True:
+            mine = [entry for entry in self.manifest.entries if entry.side == side]
+            newest = mine[-MERGED:]
+            full = any(entry.rows >= LARGEST // 2 for entry in newest)
+            if len(newest) < MERGED or full or len({entry.tier for entry in newest}) > 1:
+                return
+            table = pa.concat_tables([self._load(entry).rows for entry in newest])
+            at = self._engine.intake.times(side, table)
+            if (at < horizon).any():
+                table = take_rows(table, np.flatnonzero(at >= horizon))
+            for entry in newest:
+                self._remove(entry)
+            if table.num_rows:
+                self._add(side, self._chunk(side, self._engine.arrive(side, table.combine_chunks())))
+
+
+def _within(arrived: Arrived, entry: Entry) -> bool:
+    """Can any of these tuples reach the chunk at all?"""
+    tuples = arrived.tuples
+    return bool(tuples.since.min() <= entry.last and tuples.until.max() >= entry.first)
+
+
+def check_signature(kept: dict[str, str], now: dict[str, str]) -> None:
+    """Refuses state that another join has left."""
+    for what in now:
+        if kept.get(what) != now[what]:
+            raise StateError(
+                f"the checkpoint belongs to another join: its {what} was {kept.get(what)!r} and is now {now[what]!r}; "
+                "start with a new checkpoint folder, or restore the former join "
+                "(for the routing: give the former cells=, split= and bucket=)"
+            )
+
+
+def tick_of(spec: JoinSpec, milliseconds: int) -> int:
+    """Spark's watermark in ticks of the time columns; zero means that there is none yet."""
+    return milliseconds * ticks_per_ms(spec) if milliseconds > 0 else SINCE_EVER
+
+
+def ticks_per_ms(spec: JoinSpec) -> int:
+    return 1_000_000 if spec.plan.unit == "ns" else 1_000

@@ -1,0 +1,160 @@
+"""Chunks on this host: files with rows and their run, mapped into memory, shared by all Python workers.
+
+The truth is in Spark's state store. A file is named by the digest of what the state store holds, so that a replay, an
+older run or another query can never be mistaken; it appears under its name only when it is whole. Every file may be
+deleted at any time: whoever misses one makes it again.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import shutil
+import tempfile
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.core.kernels.layout import Array
+from streamjoin.core.store.frozen import check
+from streamjoin.spark.engine import Chunk
+from streamjoin.spark.wire import pack, unpack
+
+MAGIC = b"sjchunk1"
+ALIGNED = 64
+KEPT_DAYS = 3.0
+MOST_MAPPED = 2048  # chunks that one process keeps mapped
+
+
+def cache_root() -> Path:
+    """The folder of all chunk files of this user on this host: STREAMJOIN_CHUNKS, or one in the temporary folder."""
+    chosen = os.environ.get("STREAMJOIN_CHUNKS")
+    return Path(chosen) if chosen else Path(tempfile.gettempdir()) / f"streamjoin-chunks-{os.getuid()}"
+
+
+class ChunkCache:
+    """The chunks of one query on this host."""
+
+    def __init__(self, query: str, root: Path | None = None) -> None:
+        self._folder: Path | None = (root or cache_root()) / query
+        self._mapped: OrderedDict[str, Chunk] = OrderedDict()
+        self.hits = 0
+        self.misses = 0
+        try:
+            self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._folder.parent.stat().st_uid != os.getuid():
+                raise PermissionError
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            os.utime(self._folder)
+            _sweep(self._folder.parent)
+        except OSError:
+            self._folder = None  # no place for files: chunks are made from the state every time
+
+    def get(self, name: str, make: Callable[[], Chunk]) -> Chunk:
+        """The chunk of this name: mapped already, in a file, or made now."""
+        found = self._mapped.get(name)
+        if found is not None:
+            self._mapped.move_to_end(name)
+            self.hits += 1
+            return found
+        found = self._read(name)
+        if found is None:
+            self.misses += 1
+            found = self.put(name, make())
+        else:
+            self.hits += 1
+            self._keep(name, found)
+        return found
+
+    def put(self, name: str, chunk: Chunk) -> Chunk:
+        """Writes a chunk for all workers of this host; what comes back lies in the file if that worked."""
+        if self._folder is None:
+            return chunk
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=self._folder, suffix=".tmp")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    for part in _parts(chunk):
+                        file.write(part)
+                os.replace(temporary, self._folder / name)
+            except BaseException:
+                os.unlink(temporary)
+                raise
+        except OSError:
+            return chunk
+        found = self._read(name) or chunk
+        self._keep(name, found)
+        return found
+
+    def drop(self, name: str) -> None:
+        """Forgets a chunk that the state no longer has."""
+        self._mapped.pop(name, None)
+        if self._folder is not None:
+            (self._folder / name).unlink(missing_ok=True)
+
+    def _keep(self, name: str, chunk: Chunk) -> None:
+        self._mapped[name] = chunk
+        while len(self._mapped) > MOST_MAPPED:
+            self._mapped.popitem(last=False)
+
+    def _read(self, name: str) -> Chunk | None:
+        if self._folder is None:
+            return None
+        try:
+            with open(self._folder / name, "rb") as file:
+                return _parse(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+        except (OSError, ValueError, KeyError, pa.ArrowInvalid):
+            return None
+
+
+def _parts(chunk: Chunk) -> list[bytes]:
+    """A chunk as the bytes of a file: magic, length of the header, header, then everything at aligned places."""
+    pieces = [(name, np.ascontiguousarray(array)) for name, array in chunk.run.items()]
+    rows = pack(chunk.rows)
+    place, arrays = 0, []
+    for name, array in pieces:
+        arrays.append([name, array.dtype.str, list(array.shape), place])
+        place = _aligned(place + array.nbytes)
+    header = json.dumps({"arrays": arrays, "rows": [place, len(rows)]}).encode()
+    start = _aligned(len(MAGIC) + 8 + len(header))
+    out = [MAGIC, start.to_bytes(8, "little"), header.ljust(start - len(MAGIC) - 8)]
+    for _, array in pieces:
+        data = array.tobytes()
+        out.append(data.ljust(_aligned(len(data)), b"\0"))
+    return [*out, rows]
+
+
+def _parse(mapped: mmap.mmap) -> Chunk:
+    """The chunk in a file, without copying. Its pages are private to the process: kernels may take them for their own."""
+    if mapped[: len(MAGIC)] != MAGIC:
+        raise ValueError("no chunk")
+    start = int.from_bytes(mapped[len(MAGIC) : len(MAGIC) + 8], "little")
+    header = json.loads(mapped[len(MAGIC) + 8 : start])
+    run: dict[str, Array] = {}
+    for name, dtype, shape, place in header["arrays"]:
+        count = int(np.prod(shape))
+        run[name] = np.frombuffer(mapped, np.dtype(dtype), count, start + place).reshape(shape)
+    place, length = header["rows"]
+    if start + place + length != len(mapped) or not check(run):
+        raise ValueError("not a whole chunk")
+    return Chunk(unpack(pa.py_buffer(memoryview(mapped)[start + place :])), run)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNED) * ALIGNED
+
+
+def _sweep(root: Path) -> None:
+    """Removes what queries left behind that have not run on this host for days."""
+    for folder in root.iterdir():
+        try:
+            if time.time() - folder.stat().st_mtime > KEPT_DAYS * 86400:
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue

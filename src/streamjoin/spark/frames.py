@@ -1,0 +1,255 @@
+"""From two DataFrames to one: the plan that Spark runs, for streams and for tables.
+
+    r ─▶ route ─┐                                 ┌─▶ cell 0 ─┐
+                ├─▶ rows as bytes, shuffle by cell ─▶ cell 1   ├─▶ result rows as bytes ─▶ observe ─▶ columns
+    s ─▶ route ─┘                                 └─▶ cell n ─┘
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DataType, MapType, StructField, StructType, VariantType
+
+from streamjoin.core.window import TimeWindow
+from streamjoin.errors import OptionError, SchemaError, UnsupportedError
+from streamjoin.spark import settings
+from streamjoin.spark.metrics import COUNTS, PREFIX
+from streamjoin.spark.processor import IN, OUT, JoinProcessor
+from streamjoin.spark.routing import cell_keys
+from streamjoin.spark.spec import AT, BEFORE, CONTENT, JoinSpec, make_spec
+
+WATERMARK = "spark.watermarkDelayMs"  # the mark that withWatermark leaves on a column
+AT_ONCE = 1 << 16  # rows that are routed together
+_names = count()
+
+
+def join_frames(df_r: Any, df_s: Any, *, cells: int | None = None, time: Any, **options: Any) -> Any:
+    """See `streamjoin.spark.join`."""
+    spec, streaming = plan_frames(df_r, df_s, cells=cells, time=time, **options)
+    if not streaming:
+        return _static(df_r, df_s, spec)
+    settings.check(df_r.sparkSession)
+    return _streaming(df_r, df_s, spec)
+
+
+def plan_frames(
+    df_r: Any, df_s: Any, *, cells: int | None = None, time: Any, result_time: str | None = None, **options: Any
+) -> tuple[JoinSpec, bool]:
+    """What would be done with two DataFrames, and whether they are streams."""
+    frames = {"r": df_r, "s": df_s}
+    streaming = {side: bool(df.isStreaming) for side, df in frames.items()}
+    if streaming["r"] != streaming["s"]:
+        stream, table = ("r", "s") if streaming["r"] else ("s", "r")
+        raise UnsupportedError(
+            f"{stream} is a stream and {table} is not; join two streams, or two tables: read {table} with "
+            "spark.readStream, or write the stream to a table first"
+        )
+    schemas = {side: to_arrow_schema(df.schema, timezone="UTC") for side, df in frames.items()}
+    number = cells if cells is not None else default_cells(df_r.sparkSession, streaming["r"])
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise OptionError(f"cells={cells!r} must be a whole number of at least 1")
+    spec = make_spec(schemas["r"], schemas["s"], cells=number, time=time, result_time=result_time, **options)
+    if streaming["r"]:
+        _check_stream(frames, spec)
+    return spec, streaming["r"]
+
+
+def default_cells(spark: Any, streaming: bool) -> int:
+    """One cell per core, at most one per shuffle partition on streams; tables get a few more, for even loads."""
+    partitions = int(spark.conf.get(settings.PARTITIONS, "200"))
+    try:
+        cores = int(spark.sparkContext.defaultParallelism)
+    except Exception:  # Spark Connect has no context
+        cores = min(partitions, 16)
+    if not streaming:
+        return 2 * cores if cores > 1 else 1
+    found = max(1, min(partitions, cores))
+    if partitions > 4 * found:
+        warnings.warn(
+            f"{settings.PARTITIONS} is {partitions} on {cores} cores: every micro-batch starts {partitions} tasks; "
+            f'before the first start, add: spark.conf.set("{settings.PARTITIONS}", "{cores}")',
+            stacklevel=4,
+        )
+    return found
+
+
+def _check_stream(frames: dict[str, Any], spec: JoinSpec) -> None:
+    if spec.plan.window.by_rows:
+        raise UnsupportedError(
+            "a window of rows needs an order of arrival, and the micro-batches of two streams have none; use a window "
+            'of time such as within="2 seconds", or join static DataFrames, whose rows are taken in order of time'
+        )
+    for side, df in frames.items():
+        name = str(spec.plan.times[side])
+        if WATERMARK not in (df.schema[name].metadata or {}):
+            raise SchemaError(
+                f"{side}.{name} has no watermark, so its tuples would be kept for ever; add: "
+                f'df_{side} = df_{side}.withWatermark("{name}", "10 seconds") (how late its rows may be). The result '
+                'of another join carries one in the column that result_time="..." names'
+            )
+
+
+def _streaming(df_r: Any, df_s: Any, spec: JoinSpec) -> Any:
+    routed = _routed(df_r, "r", spec).unionAll(_routed(df_s, "s", spec))
+    cells = routed.groupBy("cell").transformWithState(
+        statefulProcessor=JoinProcessor(spec), outputStructType=OUT, outputMode="Append", timeMode="EventTime"
+    )
+    sums = [F.sum(name).alias(name) for name in COUNTS]
+    seen = cells.observe(f"{PREFIX}-{next(_names)}", *sums)
+    out = seen.mapInArrow(_columns(), _output(df_r, df_s, spec))
+    delays = [int(df.schema[spec.plan.times[side]].metadata[WATERMARK]) for side, df in (("r", df_r), ("s", df_s))]
+    marked = _later_column(spec)
+    return out.select(
+        *(
+            F.col(f"`{name}`").alias(name, metadata={WATERMARK: max(delays)}) if name == marked else F.col(f"`{name}`")
+            for name in out.columns
+        )
+    )
+
+
+def _later_column(spec: JoinSpec) -> str | None:
+    """The column of the result whose times keep up with the watermark: the later one of each pair."""
+    plan = spec.plan
+    if spec.result_time or not isinstance(plan.window, TimeWindow):
+        return spec.result_time
+    side = "s" if plan.window.lower >= 0 else "r" if plan.window.upper <= 0 else None
+    if side is None:
+        return None
+    position: int = plan.schemas[side].names.index(str(plan.times[side]))
+    return plan.output_names()[side][position]
+
+
+def _static(df_r: Any, df_s: Any, spec: JoinSpec) -> Any:
+    frames = {"r": df_r, "s": df_s}
+    if spec.plan.window.by_rows:
+        frames = _numbered(frames, spec)
+    routed = [
+        _routed(frames[side], side, spec).repartition(spec.router.cells, "cell").groupBy("cell") for side in "rs"
+    ]
+    return routed[0].cogroup(routed[1]).applyInArrow(_meet(spec), _output(df_r, df_s, spec))
+
+
+def _numbered(frames: dict[str, Any], spec: JoinSpec) -> dict[str, Any]:
+    """Each row with its position in its stream and the number of rows of the other that arrived before it.
+
+    Arrival is by time, then r before s, then in the order in which Spark reads the rows. One task counts: it sees
+    every row once, in order.
+    """
+    from pyspark.sql import Window
+
+    parts = []
+    for k, side in enumerate("rs"):
+        df = frames[side]
+        null = F.lit(None).cast(frames["s" if side == "r" else "r"].schema)
+        row = F.struct(*(F.col(f"`{name}`") for name in df.columns))
+        both = [row.alias("r"), null.alias("s")] if side == "r" else [null.alias("r"), row.alias("s")]
+        order = [F.col(f"`{spec.plan.times[side]}`").alias("time"), F.lit(k).alias("side")]
+        parts.append(df.select(*order, F.monotonically_increasing_id().alias("place"), *both))
+    arrivals = Window.orderBy("time", "side", "place").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    counted = parts[0].unionAll(parts[1]).select(
+        "side", "r", "s", *(F.sum((F.col("side") == k).cast("long")).over(arrivals).alias(f"n{k}") for k in (0, 1))
+    )
+    return {
+        side: counted.where(F.col("side") == k).select(
+            f"{side}.*", (F.col(f"n{k}") - 1).alias(AT), F.col(f"n{1 - k}").alias(BEFORE)
+        )
+        for k, side in enumerate("rs")
+    }
+
+
+def _routed(df: Any, side: str, spec: JoinSpec) -> Any:
+    """The rows of one side as (cell, side, rows as bytes)."""
+    hashed = [F.col(f"`{field.name}`") for field in df.schema.fields if _hashable(field.dataType)]
+    content = F.xxhash64(*hashed) if hashed else F.lit(0).cast("long")
+    return df.withColumn(CONTENT, content).mapInArrow(_route(spec, side), IN)
+
+
+def _hashable(t: DataType) -> bool:
+    if isinstance(t, (MapType, VariantType)):
+        return False
+    inner = [field.dataType for field in t.fields] if isinstance(t, StructType) else [getattr(t, "elementType", None)]
+    return all(part is None or _hashable(part) for part in inner)
+
+
+def _output(df_r: Any, df_s: Any, spec: JoinSpec) -> StructType:
+    """The result's columns, with the types that the inputs have."""
+    frames = {"r": df_r, "s": df_s}
+    fields = [
+        StructField(new, frames[side].schema[old].dataType) for new, (side, old) in spec.output_schema().items()
+    ]
+    if spec.result_time:
+        fields.append(StructField(spec.result_time, df_r.schema[spec.plan.times["r"]].dataType))
+    return StructType(fields)
+
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def _route(spec: JoinSpec, side: str) -> Callable[[Batches], Batches]:
+    code = "rs".index(side)
+
+    def route(batches: Batches) -> Batches:
+        from streamjoin.spark.engine import engine_of
+        from streamjoin.spark.wire import pack
+
+        engine, keys = engine_of(spec), cell_keys(spec.router.cells)
+        waiting: list[pa.RecordBatch] = []
+        rows, alive = 0, False
+
+        def out(parts: list[tuple[int, int, bytes | None]]) -> pa.RecordBatch:
+            columns = zip(*parts, strict=True)
+            types = (pa.int32(), pa.int32(), pa.binary())
+            arrays = [pa.array(column, t) for column, t in zip(columns, types, strict=True)]
+            return pa.RecordBatch.from_arrays(arrays, names=IN.names)
+
+        def flush() -> Batches:
+            for cell, part in engine.route(side, pa.Table.from_batches(waiting)):
+                yield out([(keys[cell], code, pack(part))])
+
+        for batch in batches:
+            if not alive:
+                yield out([(keys[0], 2, None)])
+                alive = True
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows >= AT_ONCE:
+                yield from flush()
+                waiting, rows = [], 0
+        if rows:
+            yield from flush()
+
+    return route
+
+
+def _columns() -> Callable[[Batches], Batches]:
+    """Result rows out of their bytes."""
+
+    def columns(batches: Batches) -> Batches:
+        from streamjoin.spark.wire import unpack
+
+        for batch in batches:
+            for data in batch.column(0):
+                if data.is_valid:
+                    yield from unpack(data.as_buffer()).to_batches()
+
+    return columns
+
+
+def _meet(spec: JoinSpec) -> Callable[[Any, pa.Table, pa.Table], pa.Table]:
+    """Both sides of one cell, known as a whole: one becomes a run, the other one probes it."""
+
+    def meet(key: Any, left: pa.Table, right: pa.Table) -> pa.Table:
+        from streamjoin.spark.engine import engine_of
+        from streamjoin.spark.tables import meet_tables
+
+        cell = cell_keys(spec.router.cells).index(key[0].as_py())
+        return meet_tables(engine_of(spec), cell, left, right)
+
+    return meet

@@ -1,0 +1,122 @@
+"""The stateful operator: Spark's side of a cell. Its state is a map of chunks and one manifest per cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
+
+from streamjoin.spark.metrics import COUNTS
+from streamjoin.spark.routing import cell_keys
+from streamjoin.spark.spec import JoinSpec
+
+SIDES = {0: "r", 1: "s"}  # 2: nobody, only a sign of life for the first cell, which checks the signature
+IN = StructType(
+    [StructField("cell", IntegerType()), StructField("side", IntegerType()), StructField("rows", BinaryType())]
+)
+OUT = StructType([StructField("rows", BinaryType()), *(StructField(name, LongType()) for name in COUNTS)])
+_CHUNK = StructType([StructField("rows", BinaryType())])
+_NUMBER = StructType([StructField("number", LongType())])
+
+_caches: dict[str, Any] = {}
+
+
+class SparkState:
+    """A cell's state, in Spark's state store; Spark knows which cell is meant."""
+
+    def __init__(self, handle: Any) -> None:
+        self._chunks = handle.getMapState("chunks", _NUMBER, _CHUNK)
+        self._manifest = handle.getValueState("manifest", _CHUNK)
+
+    def manifest(self) -> bytes | None:
+        found = self._manifest.get()
+        return bytes(found[0]) if found is not None else None
+
+    def save(self, manifest: bytes) -> None:
+        self._manifest.update((manifest,))
+
+    def get(self, number: int) -> bytes:
+        return bytes(self._chunks.getValue((number,))[0])
+
+    def put(self, number: int, data: bytes) -> None:
+        self._chunks.updateValue((number,), (data,))
+
+    def remove(self, number: int) -> None:
+        self._chunks.removeKey((number,))
+
+
+class JoinProcessor(StatefulProcessor):
+    """Micro-batch by micro-batch, cell by cell: rows in, result rows out, chunks and manifest in between."""
+
+    def __init__(self, spec: JoinSpec) -> None:
+        self._spec = spec
+
+    def init(self, handle: Any) -> None:
+        self._handle = handle
+        self._state = SparkState(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        from streamjoin.spark.wire import unpack
+
+        tables: dict[str, list[Any]] = {"r": [], "s": []}
+        for row in rows:
+            if row.side in SIDES:
+                tables[SIDES[row.side]].append(unpack(row.rows))
+        yield from self._visit(key, tables, timerValues)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        yield from self._visit(key, {}, timerValues, fired=True)
+
+    def close(self) -> None:
+        """State is Spark's to close."""
+
+    def _visit(self, key: Any, tables: dict[str, list[Any]], timers: Any, fired: bool = False) -> Iterator[Row]:
+        from streamjoin.spark.cell import Cell, tick_of, ticks_per_ms
+        from streamjoin.spark.engine import engine_of
+        from streamjoin.spark.wire import pack
+
+        spec, cache = self._spec, _cache()
+        hits, misses = cache.hits, cache.misses
+        number = cell_keys(spec.router.cells).index(key[0]) if isinstance(key, tuple) else int(key)
+        cell = Cell(engine_of(spec), number, self._state, cache)
+        for table in cell.arrive(tables):
+            yield Row(rows=pack(table), **dict.fromkeys(COUNTS, 0))
+        watermark = timers.getCurrentWatermarkInMs()
+        cell.expire(tick_of(spec, watermark))
+        manifest = cell.manifest
+        if fired:
+            manifest.timer = None
+        expiry = cell.next_expiry()
+        if expiry is not None and (manifest.timer is None or manifest.timer <= watermark):
+            manifest.timer = max(-(-expiry // ticks_per_ms(spec)), watermark + 1, 1)
+            self._handle.registerTimer(manifest.timer)
+        cell.save()
+        tally = cell.tally
+        yield Row(
+            rows=None,
+            results=tally.results,
+            late=tally.late,
+            comparisons=tally.comparisons,
+            cells=1,
+            chunks=tally.chunks,
+            cache_hits=cache.hits - hits,
+            cache_misses=cache.misses - misses,
+            state_rows=tally.state_rows,
+            state_bytes=tally.state_bytes,
+        )
+
+
+def _cache() -> Any:
+    """The chunk files of the query that this task belongs to."""
+    from pyspark import TaskContext
+
+    from streamjoin.spark.chunks import ChunkCache
+
+    task = TaskContext.get()
+    query = (task.getLocalProperty("sql.streaming.queryId") if task else None) or "no-query"
+    if query not in _caches:
+        _caches[query] = ChunkCache(query)
+    return _caches[query]

@@ -1,0 +1,209 @@
+"""What is shipped to the executors: the plan of a join, its routing, and the signature that the state is kept under."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import CodeType
+from typing import Any
+
+import pyarrow as pa
+
+from streamjoin.core.analysis import MAX_DIMS, Analysis, Dimension, Linear
+from streamjoin.core.plan import Plan, make_plan
+from streamjoin.core.tree import Node, physical, to_sql, walk
+from streamjoin.errors import OptionError, SchemaError
+from streamjoin.spark.routing import Router, divide
+
+FORMAT = 1  # of chunks and manifests
+BANDS_PER_BUCKET = 4.0  # a bucket is so many times as wide as the band: one tuple in four is copied
+HIDDEN = "__streamjoin_"  # columns of ours that travel with the user's
+FIRST, CONTENT, AT, BEFORE = f"{HIDDEN}first", f"{HIDDEN}content", f"{HIDDEN}at", f"{HIDDEN}before"
+
+
+@dataclass(frozen=True)
+class JoinSpec:
+    """One join, decided."""
+
+    plan: Plan
+    router: Router
+    result_time: str | None
+    rates: tuple[float, float] | None
+    reasons: tuple[str, ...]
+
+    @cached_property
+    def signature(self) -> dict[str, str]:
+        """What must not change between two runs over the same state."""
+        plan = self.plan
+        function = next((node.value for node in walk(plan.analysis.tree) if node.op == "function"), None)
+        code = f" {_digest(_function(function))}" if function is not None else ""
+        return {
+            "format": str(FORMAT),
+            "predicate": to_sql(plan.analysis.tree) + code,
+            "window": plan.window.describe(),
+            "columns of r": _columns(plan.schemas["r"]),
+            "columns of s": _columns(plan.schemas["s"]),
+            "time columns": f"{plan.times['r']}, {plan.times['s']}",
+            "routing": _routing(self.router),
+        }
+
+    @cached_property
+    def identity(self) -> str:
+        """The signature, and what else makes an engine: a key for caches."""
+        plan = self.plan
+        access = [len(plan.analysis.dimensions), len(plan.analysis.equalities)]
+        return _digest(json.dumps([self.signature, plan.suffixes, self.result_time, access]))
+
+    def output_schema(self) -> dict[str, tuple[str, str]]:
+        """By name of the result's columns: side and name of the column that each comes from."""
+        names = self.plan.output_names()
+        found = {
+            new: (side, old)
+            for side in "rs"
+            for old, new in zip(self.plan.schemas[side].names, names[side], strict=True)
+        }
+        if self.result_time in found:
+            raise SchemaError(f'result_time="{self.result_time}" is the name of another column; choose a new one')
+        return found
+
+
+def make_spec(
+    schema_r: pa.Schema,
+    schema_s: pa.Schema,
+    *,
+    on: Any,
+    within: Any,
+    time: Any,
+    how: str,
+    access: str,
+    cells: int,
+    split: int | None,
+    bucket: float | None,
+    expected_rate: Any,
+    suffixes: Any,
+    result_time: str | None,
+) -> JoinSpec:
+    """Checks everything and decides who meets whom."""
+    plan = make_plan(
+        schema_r, schema_s, on=on, within=within, time=time, how=how, access=access, suffixes=suffixes, static=True
+    )
+    for side, schema in plan.schemas.items():
+        taken = [name for name in schema.names if name.startswith(HIDDEN)]
+        if taken:
+            raise SchemaError(f"{side}.{taken[0]}: names that begin with {HIDDEN} are taken; rename the column")
+    plan = replace(plan, access="band", analysis=_limited(plan.analysis, plan.access))
+    rates = _rates(expected_rate)
+    router, reasons = choose_router(plan.analysis, cells, split, bucket, rates or (1.0, 1.0))
+    spec = JoinSpec(plan, router, result_time, rates, reasons)
+    spec.output_schema()
+    return spec
+
+
+def _limited(analysis: Analysis, access: str) -> Analysis:
+    """What an asked-for access path may use of the predicate; the exact test keeps all of it."""
+    if access == "scan":
+        return replace(analysis, dimensions=(), equalities=())
+    return replace(analysis, dimensions=()) if access == "hash" else analysis
+
+
+def choose_router(
+    analysis: Analysis, cells: int, split: int | None, bucket: float | None, rates: tuple[float, float]
+) -> tuple[Router, tuple[str, ...]]:
+    """Hash for equalities, range buckets for a band of known width, a grid for the rest."""
+    for name, value in (("cells", cells), ("split", split), ("bucket", bucket)):
+        if value is not None and not value > 0:
+            raise OptionError(f"{name}={value!r} must be above zero")
+    if analysis.equalities:
+        return divide("hash", cells, split, rates, 1.0, 0), ("equality keys: tuples go by the hash of their keys",)
+    found = [(d, band_width(dim)) for d, dim in enumerate(analysis.dimensions[:MAX_DIMS]) if dim.two_sided]
+    if bucket is not None and not found:
+        raise OptionError(f"bucket={bucket!r} needs a two-sided band such as abs(r.x - s.a) <= 10 in the predicate")
+    if bucket is not None:
+        return divide("range", cells, split, rates, float(bucket), found[0][0]), (f"bucket={bucket} was asked for",)
+    for d, width in found:
+        if width is not None:
+            wide = BANDS_PER_BUCKET * width if width > 0 else 1.0
+            return divide("range", cells, split, rates, wide, d), (
+                f"a band of width {width:g}: buckets of {wide:g}, tuples go to all that their band touches",
+            )
+    why = "no equality and no band of a known width" if not found else "bands of varying width (bucket= would use one)"
+    return divide("grid", cells, None, rates, 1.0, 0), (f"{why}: a grid",)
+
+
+def band_width(dimension: Dimension) -> float | None:
+    """The widths of both sides' boxes together, if they do not depend on the tuple."""
+    total = 0.0
+    for side in "rs":
+        low, high = dimension.low(side), dimension.high(side)
+        if low is None or high is None:
+            return None
+        terms, constant = _difference(low, high)
+        if any(abs(factor) > 1e-12 for factor in terms.values()):
+            return None
+        total += max(constant, 0.0)
+    return total
+
+
+def _difference(low: Linear, high: Linear) -> tuple[dict[str, float], float]:
+    """high - low, as factors of what is not a constant, and a constant."""
+    terms: dict[str, float] = {}
+    constant = high.constant - low.constant
+    for sign, linear in ((1.0, high), (-1.0, low)):
+        for factor, node in linear.terms:
+            constant += _expand(node, sign * factor, terms)
+    return terms, constant
+
+
+def _expand(node: Node, factor: float, terms: dict[str, float]) -> float:
+    """Adds factor * node to the terms; returns its constant part."""
+    if node.op == "literal":
+        value = physical(node)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return factor * float(value)
+    if node.op in ("add", "sub"):
+        second = factor if node.op == "add" else -factor
+        return _expand(node.args[0], factor, terms) + _expand(node.args[1], second, terms)
+    if node.op == "neg":
+        return _expand(node.args[0], -factor, terms)
+    if node.op == "cast" and node.type is not None and node.type.kind in ("int", "float"):
+        source = node.args[0].type
+        if source is not None and source.kind in ("int", "float"):
+            return _expand(node.args[0], factor, terms)
+    text = to_sql(node)
+    terms[text] = terms.get(text, 0.0) + factor
+    return 0.0
+
+
+def _rates(expected: Any) -> tuple[float, float] | None:
+    if expected is None:
+        return None
+    both = expected if isinstance(expected, (tuple, list)) else (expected, expected)
+    if len(both) != 2 or not all(isinstance(x, (int, float)) and x > 0 for x in both):
+        raise OptionError(f"expected_rate={expected!r} must be tuples per second: a number above 0, or one per side")
+    return float(both[0]), float(both[1])
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def _routing(router: Router) -> str:
+    grid = f"{router.groups} groups of {router.rows} x {router.columns} cells"
+    return f"{router.kind}, {grid}, buckets of {router.width!r} on band {router.dimension}"
+
+
+def _function(function: Any) -> str:
+    """A function's code and what it closes over, independent of where it was written."""
+    cells = [repr(cell.cell_contents) for cell in function.__closure__ or ()]
+    return json.dumps([_code(function.__code__), cells, repr(function.__defaults__)])
+
+
+def _code(code: CodeType) -> list[Any]:
+    constants = [_code(part) if isinstance(part, CodeType) else repr(part) for part in code.co_consts]
+    return [code.co_code.hex(), constants, list(code.co_names), list(code.co_varnames)]
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

@@ -1,0 +1,37 @@
+"""Rows in transit: Arrow tables as bytes, so that every Spark type travels as it is and a row costs little."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.core.columns import as_numpy, flat
+from streamjoin.core.kernels.layout import Array
+
+_FOR_STATE = pa.ipc.IpcWriteOptions(compression="lz4") if pa.Codec.is_available("lz4") else pa.ipc.IpcWriteOptions()
+
+
+def pack(table: pa.Table, compress: bool = False) -> bytes:
+    """A table as an Arrow stream. What stays in the state store is compressed, what is shuffled or mapped is not."""
+    sink = pa.BufferOutputStream()
+    options = _FOR_STATE if compress else pa.ipc.IpcWriteOptions()
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table.combine_chunks())
+    return bytes(sink.getvalue())
+
+
+def unpack(data: bytes | pa.Buffer) -> pa.Table:
+    """The table in an Arrow stream; its columns lie in `data` unless they were compressed."""
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
+
+
+def integers(table: pa.Table, name: str) -> Array:
+    """A column of 64-bit integers without nulls."""
+    return as_numpy(flat(table.column(name)))
+
+
+def with_integers(table: pa.Table, name: str, values: Array) -> pa.Table:
+    """The table with one more column of 64-bit integers."""
+    values = np.ascontiguousarray(values, np.int64)
+    return table.append_column(name, pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)]))

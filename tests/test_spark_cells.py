@@ -1,0 +1,189 @@
+"""Routing and cells of the Spark engine, without Spark: every pair exactly once, whatever the cells and batches."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import streams
+from cells import Cluster, expected, spec_of
+from oracle import Interval, TumblingTime
+from streamjoin.errors import OptionError, StateError
+from streamjoin.spark import cell as cell_module
+from streamjoin.spark.routing import Router, cell_keys
+
+coordinates = st.one_of(
+    st.floats(-50, 50, width=32), st.sampled_from([-1e19, 1e19, 0.0, -0.0, 1e10, -1e10, 3.0, 4.0])
+)
+boxes = st.tuples(coordinates, coordinates).map(sorted)
+routers = st.builds(
+    Router,
+    st.sampled_from(["hash", "range", "grid"]),
+    st.integers(1, 5),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.just(0),
+    st.sampled_from([0.5, 4.0, 1e3, 1e-6]),
+)
+
+
+@settings(max_examples=200)
+@given(routers, st.lists(boxes, min_size=1, max_size=8), st.lists(boxes, min_size=1, max_size=8), st.data())
+def test_every_pair_that_may_match_meets_in_exactly_one_cell(
+    router: Router, r: list[Any], s: list[Any], data: st.DataObject
+) -> None:
+    """Boxes that touch and equal keys are all that a match promises; of these no pair may be lost or doubled."""
+    if router.kind == "grid":
+        router = Router("grid", 1, router.rows, router.columns)
+    sides = {}
+    for side, found in (("r", r), ("s", s)):
+        lo, hi = (np.array([[box[k] for box in found]], np.float32) for k in (0, 1))
+        key = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(found), max_size=len(found))), np.uint32)
+        content = np.array([data.draw(st.integers(-(2**63), 2**63 - 1)) for _ in found], np.int64)
+        sides[side] = (key, lo, hi, router.route(side, key, lo, hi, content))
+    (key_r, lo_r, hi_r, routed_r), (key_s, lo_s, hi_s, routed_s) = sides["r"], sides["s"]
+    assert (routed_r.cell < router.cells).all() and (routed_r.cell >= 0).all()
+    met = np.zeros((len(r), len(s)), int)
+    for a in range(len(routed_r.row)):
+        for b in range(len(routed_s.row)):
+            if routed_r.cell[a] != routed_s.cell[b]:
+                continue
+            here = True
+            if router.kind == "range":
+                here = router.counts(int(routed_r.cell[a]), routed_r.first[a : a + 1], routed_s.first[b : b + 1])[0]
+            met[routed_r.row[a], routed_s.row[b]] += bool(here)
+    for i in range(len(r)):
+        for j in range(len(s)):
+            touch = lo_r[0, i] <= hi_s[0, j] and lo_s[0, j] <= hi_r[0, i]
+            if (touch or router.kind != "range") and (key_r[i] == key_s[j] or router.kind != "hash"):
+                assert met[i, j] == 1, (router, r[i], s[j])
+            assert met[i, j] <= 1
+    for side, rows, routed in (("r", r, routed_r), ("s", s, routed_s)):
+        home = np.zeros(len(rows), int)
+        for k in range(len(routed.row)):
+            first = None if routed.first is None else routed.first[k : k + 1]
+            home[routed.row[k]] += router.leads(side, int(routed.cell[k]), first, 1)[0]
+        assert (home == 1).all()
+
+
+def test_cells_hash_to_distinct_partitions() -> None:
+    assert len(set(cell_keys(64))) == 64
+    assert cell_keys(8) == cell_keys(64)[:8]
+
+
+def test_which_router(tmp_path: Path) -> None:
+    def kind(on: Any, **options: Any) -> tuple[str, int]:
+        router = spec_of(on, 5, **options).router
+        return router.kind, router.cells
+
+    assert kind("r.k = s.k") == ("hash", 4)
+    assert kind("abs(r.x - s.a) <= 2") == ("range", 4)
+    assert kind("abs(r.x - s.a) <= s.tol") == ("grid", 4)
+    assert kind("abs(r.x - s.a) <= s.tol", bucket=10) == ("range", 4)
+    assert kind("r.x * s.a % 7 = 3", cells=6) == ("grid", 6)
+    assert kind("r.k = s.k", access="scan") == ("grid", 4)
+    assert spec_of("r.x BETWEEN s.a - 3 AND s.a + 5", 5).router.width == 32.0
+    with pytest.raises(OptionError, match=r"bucket=3\.0 needs a two-sided band"):
+        spec_of("r.x < s.a", 5, bucket=3.0)
+
+
+@pytest.mark.parametrize("case", streams.CASES, ids=lambda case: case.name)
+@given(
+    r=streams.stream("r", disorder=True),
+    s=streams.stream("s", disorder=True),
+    window=streams.time_windows,
+    options=st.fixed_dictionaries({"cells": st.sampled_from([1, 2, 6]), "split": st.sampled_from([None, 1, 2])}),
+    sizes=st.lists(st.integers(0, 9), min_size=1, max_size=6),
+    wiped=st.booleans(),
+)
+@settings(max_examples=12)
+def test_cells_give_the_oracles_pairs(
+    case: streams.Case, r: Any, s: Any, window: Any, options: Any, sizes: list[int], wiped: bool, tmp_path_factory: Any
+) -> None:
+    cluster = Cluster(spec_of(case.on, streams.within(window), **options), tmp_path_factory.mktemp("chunks"))
+    # Both streams advance together in time, cut anywhere: a batch may hold one side only.
+    merged = sorted([(row["t"], "r", row) for row in r] + [(row["t"], "s", row) for row in s], key=lambda e: e[:2])
+    start, turn = 0, 0
+    while start < len(merged):
+        part = merged[start : start + max(1, sizes[turn % len(sizes)])]
+        cluster.batch(*([row for _, side, row in part if side == which] for which in "rs"))
+        if wiped:
+            cluster.cache = type(cluster.cache)(f"other{turn}", cluster.folder)
+        start, turn = start + len(part), turn + 1
+    assert cluster.late == 0
+    assert sorted(cluster.pairs) == expected(case, window, r, s)
+
+
+def test_long_streams_are_merged_and_expire(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(cell_module, "SMALLEST", 8)
+    monkeypatch.setattr(cell_module, "LARGEST", 64)
+    r, s = (streams.long_stream(side, 3, 1500, 1, True) for side in "rs")
+    case, window = streams.BY_NAME["band_2d"], Interval(-20, 20)
+    cluster = Cluster(spec_of(case.on, 20, cells=2, split=1), tmp_path)
+    most = 0
+    for start in range(0, 1500, 10):
+        cluster.batch(r[start : start + 10], s[start : start + 10])
+        most = max(most, *(len(state.chunks) for state in cluster.cells))
+    assert most < 30
+    assert cluster.late == 0 or cluster.late < 50
+    live = sum(row["t"] >= min(r[-1]["t"], s[-1]["t"]) - 60 for row in r + s)
+    assert cluster.state_rows < 4 * live + 200
+    found = expected(case, window, r, s)
+    if not cluster.late:
+        assert sorted(cluster.pairs) == found
+    assert cluster.cache.hits > 0
+
+
+def test_late_rows_are_counted_once(tmp_path: Path) -> None:
+    rows = {side: streams.long_stream(side, 5, 40, 1, False) for side in "rs"}
+    for side in "rs":
+        for k, row in enumerate(rows[side]):
+            row.update(t=100 * k, k=1)
+    cluster = Cluster(spec_of("r.k = s.k", 5, cells=6, split=6), tmp_path, delay=0)
+    for start in range(0, 40, 10):
+        cluster.batch(rows["r"][start : start + 10], rows["s"][start : start + 10])
+    stale = [{**rows["r"][0], "rid": 1000 + k, "t": 7} for k in range(5)]
+    cluster.batch(stale, [])
+    assert cluster.late == 5
+
+
+def test_another_join_is_refused(tmp_path: Path) -> None:
+    r, s = (streams.long_stream(side, 1, 20, 1, False) for side in "rs")
+    cluster = Cluster(spec_of("abs(r.x - s.a) <= 2", 5), tmp_path)
+    cluster.batch(r, s)
+    for changed, what in (
+        (spec_of("abs(r.x - s.a) <= 3", 5), "predicate"),
+        (spec_of("abs(r.x - s.a) <= 2", 6), "window"),
+        (spec_of("abs(r.x - s.a) <= 2", 5, cells=2), "routing"),
+        (spec_of("abs(r.x - s.a) <= 2", 5, r=streams.R.append(streams.R.field("x").with_name("x2"))), "columns of r"),
+    ):
+        other = Cluster(changed, tmp_path)
+        other.cells = cluster.cells
+        with pytest.raises(StateError, match=f"its {what} was"):
+            other.batch(r, s) if what != "columns of r" else other._visit(0, {"r": [], "s": []}, 0)
+
+
+def test_a_changed_function_is_refused() -> None:
+    one, same = (spec_of(lambda r, s: r.x < s.a, 5) for _ in range(2))
+    other = spec_of(lambda r, s: r.x > s.a, 5)
+    assert one.signature == same.signature
+    assert one.signature != other.signature
+
+
+def test_tumbling_state_goes(tmp_path: Path) -> None:
+    r, s = (streams.long_stream(side, 9, 200, 3, False) for side in "rs")
+    case, window = streams.BY_NAME["equality"], TumblingTime(10)
+    cluster = Cluster(spec_of(case.on, streams.within(window), cells=2), tmp_path)
+    merged = sorted([(row["t"], "r", row) for row in r] + [(row["t"], "s", row) for row in s], key=lambda e: e[:2])
+    for start in range(0, len(merged), 20):
+        part = merged[start : start + 20]
+        cluster.batch(*([row for _, side, row in part if side == which] for which in "rs"))
+    assert sorted(cluster.pairs) == expected(case, window, r, s)
+    assert cluster.state_rows < 150
+    assert not math.isnan(cluster.copies)
