@@ -101,6 +101,40 @@ def parallel(
     _show(figures, False)
 
 
+SPARK_PARTS = "opaque,band,tiny,static"
+
+
+@app.command()
+def spark(
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: a check that it works, no figures.")] = False,
+    parts: Annotated[str, typer.Option(help=f"Which measurements: {SPARK_PARTS}.")] = SPARK_PARTS,
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[2]",
+    memory: Annotated[str, typer.Option(help="Of Spark's driver, which in local mode is all of it.")] = "8g",
+    as_json: AsJson = False,
+) -> None:
+    """The Spark engine against Spark's own joins, made legal by hand; takes about half an hour."""
+    from streamjoin.spark.pipeline.session import Cluster, check_installed, session
+
+    chosen = tuple(part.strip() for part in parts.split(","))
+    unknown = [part for part in chosen if part not in SPARK_PARTS.split(",")]
+    if unknown:
+        raise typer.BadParameter(f'--parts "{unknown[0]}" is not one of {SPARK_PARTS}')
+    check_installed()
+    from streamjoin.lab import spark_bench
+
+    sizes = spark_bench.QUICK if quick else spark_bench.Sizes()
+    with session(Cluster(master, {"spark.driver.memory": memory}, name="streamjoin-bench")) as running:
+        figures = spark_bench.measure(
+            running, sizes, chosen, lambda text: print(text, file=sys.stderr, flush=True)
+        )
+    if as_json:
+        print(json.dumps(figures))
+        return
+    for name, ratio in figures["ratios"].items():
+        print(f"{name:<40} {ratio:,.2f}")
+    _show({name: value for name, value in figures.items() if name not in ("runs", "ratios")}, False)
+
+
 def _show(figures: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(figures))
