@@ -45,6 +45,7 @@ bench: $(STAMP) ## the benchmarks
 	$(BIN)/streamjoin bench join --access scan
 	$(BIN)/streamjoin bench join --access hash
 	$(BIN)/streamjoin bench tables
+	$(BIN)/streamjoin bench spark
 
 lock: ## make requirements.lock anew (needs uv)
 	uv pip compile pyproject.toml --extra dev --extra spark --universal --python-version 3.11 \
