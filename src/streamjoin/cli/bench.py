@@ -123,7 +123,8 @@ def spark(
     from streamjoin.lab import spark_bench
 
     sizes = spark_bench.QUICK if quick else spark_bench.Sizes()
-    with session(Cluster(master, {"spark.driver.memory": memory}, name="streamjoin-bench")) as running:
+    conf = {"spark.driver.memory": memory, "spark.sql.adaptive.enabled": "true"}  # tables are joined better with it
+    with session(Cluster(master, conf, name="streamjoin-bench")) as running:
         figures = spark_bench.measure(
             running, sizes, chosen, lambda text: print(text, file=sys.stderr, flush=True)
         )

@@ -8,11 +8,11 @@ from streamjoin.errors import FileError, SchemaError, suggest
 from streamjoin.spark.pipeline.endpoints import CONSOLE, Endpoint
 from streamjoin.spark.pipeline.schemas import schema_type
 
+_READ = {"csv": {"header": "true", "escape": '"'}}  # a quote inside quotes is doubled, as everywhere but in Spark
 _INFER = {
-    "csv": {"header": "true", "inferSchema": "true"},
+    "csv": {**_READ["csv"], "inferSchema": "true"},
     "json": {"inferTimestamp": "true"},
 }
-_READ = {"csv": {"header": "true"}}
 _STREAMING = (
     "maxfilespertrigger",
     "maxbytespertrigger",

@@ -205,9 +205,15 @@ def explained(error: Exception) -> StreamjoinError:
     own = re.findall(r"streamjoin\.errors\.\w+: (.*)", text)
     if own:
         return StreamjoinError(own[-1].strip())
-    causes = re.findall(r"(?m)^\s*(?:Caused by: )?([\w.$]+(?:Exception|Error): .*)$", text)
-    words = causes[-1] if causes else text.strip().splitlines()[0]
-    return StreamjoinError(f"the pipeline failed: {words.strip()} (run again with --debug to see all)")
+    raised = re.findall(r"(?m)^\s*(?:Caused by: )?([\w.$]+(?:Exception|Error): .*)$", text)
+    words = raised[-1] if raised else text.strip().splitlines()[0]
+    words = re.sub(r"^\[STREAM_FAILED\].* terminated with exception: |(?: SQLSTATE: \w+)+$", "", words.strip())
+    deepest: Any = error
+    while getattr(deepest, "_cause", None) is not None:
+        deepest = deepest._cause
+    cause = str(deepest).strip().splitlines()[0] if deepest is not error and str(deepest).strip() else ""
+    because = f", because: {cause}" if cause and cause not in words and words not in cause else ""
+    return StreamjoinError(f"the pipeline failed: {words.strip()}{because} (run again with --debug to see all)")
 
 
 def _writer(joined: Any, request: Request) -> Any:
