@@ -131,7 +131,7 @@ def _parts(chunk: Chunk) -> list[bytes]:
 
 
 def _parse(mapped: mmap.mmap) -> Chunk:
-    """The chunk in a file, without copying. Its pages are private to the process: kernels may take them for their own."""
+    """The chunk in a file, without copying. Its pages are the process's own, so that kernels may have them."""
     if mapped[: len(MAGIC)] != MAGIC:
         raise ValueError("no chunk")
     start = int.from_bytes(mapped[len(MAGIC) : len(MAGIC) + 8], "little")

@@ -77,8 +77,9 @@ class SparkExplanation:
         ]
         if self.streaming:
             state = facts["state"]
-            known = state and f"{state['rows']:,} rows, about {state['bytes'] / 1e6:,.1f} MB, and what the watermark waits for"
-            lines.append(f"state        {known if state else 'expected_rate= would tell'}")
+            size = state and f"{state['rows']:,} rows, about {state['bytes'] / 1e6:,.1f} MB"
+            known = f"{size}, and what the watermark waits for" if size else "expected_rate= would tell"
+            lines.append(f"state        {known}")
         lines += [f"{'because' if k == 0 else '':<13}{text}" for k, text in enumerate(facts["reasons"])]
         return "\n".join(lines)
 

@@ -1,0 +1,237 @@
+"""Joins of Spark DataFrames: tables and streams against the oracle, restarts, chains, refusals."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import oracle
+import streamjoin as sj
+import streams
+from streamjoin.errors import OptionError, SchemaError, UnsupportedError, WindowError
+
+pytestmark = pytest.mark.spark
+
+EPOCH = dt.datetime.fromtimestamp(13 * 120_000_000, dt.UTC)  # where slices of 13 seconds begin
+R, S = streams.schemas(pa.timestamp("us", "UTC"), pa.timestamp("us", "UTC"))
+
+
+def timed(rows: list[oracle.Row]) -> list[oracle.Row]:
+    """Integer times as seconds after an epoch of ours."""
+    return [{**row, "t": EPOCH + dt.timedelta(seconds=row["t"])} for row in rows]
+
+
+def seconds(window: Any) -> Any:
+    return streams.within(window, "seconds")
+
+
+class Feed:
+    """Two folders of Parquet files that are read as streams, one file per micro-batch, and a folder of results."""
+
+    def __init__(self, spark: Any, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        self.files = 0
+        for name in ("r", "s", "chunks"):
+            (folder / name).mkdir(parents=True)
+
+    def add(self, r: list[oracle.Row], s: list[oracle.Row]) -> None:
+        for side, rows, schema in (("r", r, R), ("s", s, S)):
+            target = self.folder / side / f"{self.files:05}.parquet"
+            pq.write_table(streams.table(timed(rows), schema), target.with_suffix(".part"))
+            target.with_suffix(".part").rename(target)
+        self.files += 1
+
+    def read(self, side: str, delay: str = "6 seconds") -> Any:
+        schema = self.spark.read.parquet(str(self.folder / side)).schema
+        stream = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        return stream.parquet(str(self.folder / side)).withWatermark("t", delay)
+
+    def run(self, frame: Any, name: str = "out", **options: Any) -> Any:
+        query = (
+            frame.writeStream.format("parquet")
+            .option("checkpointLocation", str(self.folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(str(self.folder / name))
+        )
+        query.awaitTermination(300)
+        return query
+
+    def pairs(self, name: str = "out") -> list[tuple[int, int]]:
+        rows = self.spark.read.parquet(str(self.folder / name)).select("rid", "sid").collect()
+        return sorted((row.rid, row.sid) for row in rows)
+
+
+@pytest.fixture
+def feed(spark: Any, tmp_path: Path) -> Feed:
+    return Feed(spark, tmp_path)
+
+
+def frames(spark: Any, r: list[oracle.Row], s: list[oracle.Row]) -> tuple[Any, Any]:
+    return tuple(
+        spark.createDataFrame(streams.table(timed(rows), schema)) for rows, schema in ((r, R), (s, S))
+    )  # type: ignore[return-value]
+
+
+def found(df: Any) -> list[tuple[int, int]]:
+    return sorted((row.rid, row.sid) for row in df.select("rid", "sid").collect())
+
+
+def expected(case: streams.Case, window: Any, r: list[oracle.Row], s: list[oracle.Row]) -> list[tuple[int, int]]:
+    return oracle.pairs(oracle.arrivals_of_tables(r, s, ("t", "t")), case.holds, window, ("t", "t")).pairs
+
+
+LONG = {side: streams.long_stream(side, 11, 300, 1, True) for side in "rs"}
+WINDOW = oracle.Interval(-5, 9)
+
+
+@pytest.mark.parametrize("name", ["band_2d", "equality", "string", "opaque", "function", "one_sided", "overlap"])
+def test_tables(spark: Any, name: str) -> None:
+    case = streams.BY_NAME[name]
+    r, s = frames(spark, LONG["r"], LONG["s"])
+    out = sj.join(r, s, on=case.on, within=seconds(WINDOW), time="t")
+    assert out.columns[:2] == ["rid", "t_r"]
+    assert found(out) == expected(case, WINDOW, LONG["r"], LONG["s"])
+
+
+@pytest.mark.parametrize(
+    "window", [oracle.Last(7, 20), oracle.TumblingRows(25), oracle.TumblingTime(13), oracle.Interval(3, 6, "left")]
+)
+def test_windows_of_tables(spark: Any, window: Any) -> None:
+    case = streams.BY_NAME["band"]
+    r, s = frames(spark, LONG["r"], LONG["s"])
+    out = sj.join(r, s, on=case.on, within=seconds(window), time="t", cells=3)
+    assert found(out) == expected(case, window, LONG["r"], LONG["s"])
+
+
+def test_a_stream_equals_tables_and_oracle_over_restarts_and_a_wiped_cache(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, r, s = streams.BY_NAME["band_2d"], LONG["r"], LONG["s"]
+    metrics: list[dict[str, Any]] = []
+    from streamjoin.spark.chunks import cache_root
+    from streamjoin.spark.metrics import JoinListener
+
+    listener = JoinListener(metrics.append)
+    feed.spark.streams.addListener(listener)
+    try:
+        for start in range(0, 300, 50):
+            feed.add(r[start : start + 50], s[start : start + 50])
+            if start in (100, 250):
+                query = feed.run(sj.join(feed.read("r"), feed.read("s"), on=case.on, within=seconds(WINDOW), time="t"))
+                assert query.exception() is None
+                shutil.rmtree(cache_root() / str(query.id))
+    finally:
+        feed.spark.streams.removeListener(listener)
+    static = sj.join(*frames(feed.spark, r, s), on=case.on, within=seconds(WINDOW), time="t")
+    assert feed.pairs() == found(static) == expected(case, WINDOW, r, s)
+    progress = query.lastProgress
+    assert progress is not None
+    assert metrics
+    assert sum(report["results"] for report in metrics) == len(feed.pairs())
+    assert sum(report["late"] for report in metrics) == 0
+    wanted = {"batch", "rows_in", "results", "late", "watermark", "state_rows", "state_bytes", "comparisons", "cells"}
+    assert wanted | {"chunks", "cache_hits", "batch_ms"} <= set(metrics[0])
+    # A changed predicate finds the old state and says so.
+    feed.add(r[:1], s[:1])
+    with pytest.raises(Exception, match="the checkpoint belongs to another join: its predicate was"):
+        feed.run(sj.join(feed.read("r"), feed.read("s"), on="r.x = s.a", within=seconds(WINDOW), time="t"))
+
+
+def test_a_chain_of_joins_and_a_window(feed: Feed, spark: Any) -> None:
+    """The second join meets results of the first by their time; a count per window follows downstream."""
+    from pyspark.sql import functions as F
+
+    r, s = (streams.long_stream(side, 4, 80, 2, False) for side in "rs")
+    for start in range(0, 80, 20):
+        feed.add(r[start : start + 20], s[start : start + 20])
+    feed.add([{**r[-1], "rid": 999, "t": r[-1]["t"] + 500}], [{**s[-1], "sid": 999, "t": s[-1]["t"] + 500}])
+
+    def chained(read: Callable[[str], Any]) -> Any:
+        first = sj.join(
+            read("r").select("rid", "t", "x"),
+            read("s").select("sid", "t", "a"),
+            on="abs(r.x - s.a) <= 1",
+            within="3 seconds",
+            time="t",
+            result_time="at",
+        )
+        again = read("r").selectExpr("rid as rid2", "t as t2", "x as x2")
+        return sj.join(first, again, on="r.x = s.x2", within="2 seconds", time=("at", "t2"), result_time="t3")
+
+    streamed = chained(feed.read)
+    assert "spark.watermarkDelayMs" in streamed.schema["t3"].metadata
+    counts = streamed.groupBy(F.window("t3", "10 seconds")).count()
+    feed.run(counts.select("window.start", "count"))
+    static = chained(lambda side: spark.read.parquet(str(feed.folder / side)))
+    wanted = static.groupBy(F.window("t3", "10 seconds")).count().select("window.start", "count").collect()
+    last = max(row.start for row in wanted)
+    got = spark.read.parquet(str(feed.folder / "out")).collect()
+    assert got
+    assert sorted(map(tuple, got)) == sorted(tuple(row) for row in wanted if row.start < last)
+
+
+def test_every_type_travels(spark: Any) -> None:
+    columns = """array(id, null) AS list, map('a', id) AS map, named_struct('u', id, 'v', array('x')) AS struct,
+        CAST(id AS DECIMAL(20, 3)) AS dec, DATE'2026-01-01' AS day, X'00FF' AS bin, CAST(null AS STRING) AS none,
+        true AS flag, CAST(id AS TINYINT) AS tiny, INTERVAL '3' DAY AS gap, TIMESTAMP_NTZ'2026-01-01 00:00:00' AS ntz,
+        CAST(id AS FLOAT) AS real, 'ü' AS text, INTERVAL '2' YEAR AS years"""
+    df = spark.sql(f"SELECT id, timestamp_seconds(id) AS t, {columns} FROM range(3)")
+    out = sj.join(df, df, on="r.id = s.id", within="0 seconds", time="t", suffixes=("", "_2"))
+    row = out.orderBy("id").collect()[2]
+    assert row == (*df.orderBy("id").collect()[2], *df.orderBy("id").collect()[2])
+    assert row.dec == Decimal("2.000") and row.struct.v == ["x"] and row.map == {"a": 2}
+    assert out.schema["years_2"].dataType == df.schema["years"].dataType
+
+
+def test_refusals(spark: Any, feed: Feed) -> None:
+    feed.add(LONG["r"][:2], LONG["s"][:2])
+    r, s = feed.read("r"), feed.read("s")
+    bare = feed.spark.readStream.schema(r.schema).parquet(str(feed.folder / "r")).select("*")
+    plain = bare.selectExpr("*", "t + INTERVAL '0' SECOND AS t0").drop("t").withColumnRenamed("t0", "t")
+    common = {"on": "r.x = s.a", "within": "5 seconds", "time": "t"}
+    with pytest.raises(SchemaError, match=r'r\.t has no watermark.*withWatermark\("t", "10 seconds"\)'):
+        sj.join(plain, s, **common)
+    with pytest.raises(UnsupportedError, match="a window of rows needs an order of arrival"):
+        sj.join(r, s, **{**common, "within": sj.last(5)})
+    with pytest.raises(UnsupportedError, match="r is a stream and s is not"):
+        sj.join(r, feed.spark.read.parquet(str(feed.folder / "s")), **common)
+    with pytest.raises(SchemaError, match="make both Spark DataFrames"):
+        sj.join(r, pa.table({"t": [1]}), **common)
+    with pytest.raises(OptionError, match="workers=2 is not for Spark DataFrames; cells="):
+        sj.join(r, s, workers=2, **common)
+    with pytest.raises(OptionError, match="cells=0 must be"):
+        sj.join(r, s, cells=0, **common)
+    with pytest.raises(WindowError, match="timestamps"):
+        sj.join(r, s, **{**common, "within": 5})
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", "org.example.Other")
+    try:
+        with pytest.raises(OptionError, match=r'spark\.conf\.set\("spark\.sql\.streaming\.stateStore\.providerClass"'):
+            sj.join(r, s, **common)
+    finally:
+        from streamjoin.spark.settings import required
+
+        for name, value in required().items():
+            spark.conf.set(name, value)
+
+
+def test_explain(spark: Any, feed: Feed) -> None:
+    feed.add(LONG["r"][:2], LONG["s"][:2])
+    shown = sj.explain(
+        feed.read("r"), feed.read("s"), on="abs(r.x - s.a) <= 5", within="100 seconds", time="t", cells=8,
+        expected_rate=1000,
+    )
+    facts = shown.to_dict()
+    assert (facts["routing"], facts["cells"], facts["bucket"]) == ("range", 8, 40.0)
+    assert facts["replication"] == {"r": 2.0, "s": 2.5}
+    assert facts["state"]["rows"] == 450_000
+    assert "range: 2 groups of 2 x 2, 8 cells" in str(shown)
+    static = sj.explain(*frames(spark, LONG["r"], LONG["s"]), on="r.k = s.k", within="5 s", time="t")
+    assert static.to_dict()["state"] is None
