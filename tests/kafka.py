@@ -144,7 +144,7 @@ class Broker:
 
     def produce(self, topic: str, rows: list[str]) -> None:
         """Each row becomes the value of a record."""
-        where = ["--bootstrap-server", self.address, "--topic", topic, "--sync"]
+        where = ["--bootstrap-server", self.address, "--topic", topic]
         self._tool("kafka.tools.ConsoleProducer", *where, text="".join(f"{row}\n" for row in rows))
 
     def consume(self, topic: str, seconds: int = 10) -> list[str]:
