@@ -129,5 +129,6 @@ class Engine:
         if self.spec.result_time:
             own = {side: self.plan.schemas[side].get_field_index(self.plan.times[side]) for side in "rs"}
             r, s = (columns[self._names[side][own[side]]] for side in "rs")
-            columns[self.spec.result_time] = pc.max_element_wise(r, s.cast(r.type))
+            s = s.cast(r.type)
+            columns[self.spec.result_time] = pc.if_else(pc.greater_equal(r, s), r, s)
         return pa.table(columns)
