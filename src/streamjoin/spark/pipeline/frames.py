@@ -77,14 +77,16 @@ def _consumed(spark: Any, end: Endpoint, columns: Any, malformed: str) -> Any:
 
 
 def _files(spark: Any, end: Endpoint, columns: Any, malformed: str) -> Any:
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     if columns is None:
         try:
             reader = spark.read.format(end.format).options(**{**_INFER.get(end.format, {}), **_batch_only(end)})
             columns = reader.load(end.place).schema
-        except PySparkException as error:
-            reason = str(error).strip().splitlines()[0]
+        except (PySparkException, Py4JJavaError) as error:
+            words = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else str(error)
+            reason = str(words).strip().splitlines()[0]
             raise FileError(f'{end.option} "{end.place}" cannot be read as {end.format}: {reason}') from error
         if not columns.fields:
             raise SchemaError(f'{end.option} "{end.place}" tells no columns; give {end.option}-schema')
