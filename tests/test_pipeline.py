@@ -155,7 +155,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(sj.__file__).parents[1]), "P
 
 
 def command(folder: Path, *more: str) -> list[str]:
-    word = "generate://papers?rate=4000&tuples=12000&batch=1000&pace=fast"
+    word = "generate://papers?rate=4000&tuples=8000&batch=1000&pace=fast"
     request = ["join", "--engine", "spark", "--master", "local[2]", "--left", word, "--right", word]
     request += ["--on", "r.x BETWEEN s.a - 10 AND s.a + 10 AND r.y BETWEEN s.b - 1000 AND s.b + 1000"]
     request += ["--within", "1 second", "--time", "ts", "--watermark", "1 second"]
@@ -199,7 +199,7 @@ def test_ctrl_c_stops_and_the_same_command_goes_on(tmp_path: Path, spark: Any) -
     columns = {"r": ("x", "y"), "s": ("a", "b")}
     sides = []
     for side, names in columns.items():
-        ts, number, real = papers(side, 0, 12_000, 4_000, start=START)
+        ts, number, real = papers(side, 0, 8_000, 4_000, start=START)
         sides.append(pa.table({"ts": pa.array(ts).cast(pa.timestamp("us", "UTC")), names[0]: number, names[1]: real}))
     on = "r.x BETWEEN s.a - 10 AND s.a + 10 AND r.y BETWEEN s.b - 1000 AND s.b + 1000"
     wanted = sj.join(*sides, on=on, within="1 second", time="ts")
@@ -210,4 +210,4 @@ def test_ctrl_c_stops_and_the_same_command_goes_on(tmp_path: Path, spark: Any) -
         return sorted(zip(at, other, strict=True))
 
     assert keys(found) == keys(wanted)
-    assert len(keys(found)) > 1_000
+    assert len(keys(found)) > 500

@@ -16,7 +16,7 @@ def demo(
     context: typer.Context,
     engine: Annotated[str, typer.Option(help="embedded: in this process; spark: a pipeline.")] = "embedded",
     tuples: Annotated[
-        int | None, typer.Option(min=1, help="Tuples of each stream; 40000, on Spark 120000.")
+        int | None, typer.Option(min=1, help="Tuples of each stream; 40000, on Spark 80000.")
     ] = None,
     rate: Annotated[
         int | None, typer.Option(min=1, help="Tuples per second of stream time; 1000, on Spark 2000.")

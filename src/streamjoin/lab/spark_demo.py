@@ -21,8 +21,8 @@ from streamjoin.spark.pipeline.run import Figures, Request, check, run_in
 from streamjoin.spark.pipeline.session import Cluster, session
 from streamjoin.spark.pipeline.stop import Stop
 
-TUPLES = 120_000
-BATCHES = 12
+TUPLES = 80_000
+BATCHES = 10
 
 
 def run(
