@@ -167,6 +167,7 @@ def test_ctrl_c_stops_and_the_same_command_goes_on(tmp_path: Path, spark: Any) -
     """The whole program: interrupted in the middle of an endless run, then brought to its end."""
 
     def take_signals() -> None:
+        os.setsid()  # a terminal sends Ctrl-C to all processes of the program, not only to the first
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     pipe = subprocess.PIPE
@@ -179,7 +180,7 @@ def test_ctrl_c_stops_and_the_same_command_goes_on(tmp_path: Path, spark: Any) -
             assert process.poll() is None, process.communicate()[1].decode()
             assert time.monotonic() < limit
             time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
+        os.killpg(process.pid, signal.SIGINT)
         out, errors = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()

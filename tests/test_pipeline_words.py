@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from streamjoin.cli import app, main
-from streamjoin.errors import FileError, OptionError, SchemaError, StreamjoinError
+from streamjoin.errors import FileError, OptionError, PipelineError, SchemaError
 from streamjoin.spark.pipeline.endpoints import Endpoint, check_reachable, pairs, sink, source
 from streamjoin.spark.pipeline.memo import NOTE, check_checkpoint, remember
 from streamjoin.spark.pipeline.run import Figures, explained
@@ -260,5 +260,5 @@ def test_failures_are_told_in_one_line() -> None:
     ours = "[STREAM_FAILED] ...\n  File x\nstreamjoin.errors.DataError: a null time in r; drop it\n\n\tat org.apache"
     assert str(explained(Exception(ours))) == "a null time in r; drop it"
     theirs = explained(Exception("[STREAM_FAILED] Query failed\nCaused by: java.io.IOException: no space left\n\tat x"))
-    assert isinstance(theirs, StreamjoinError)
+    assert isinstance(theirs, PipelineError)
     assert "java.io.IOException: no space left" in str(theirs)

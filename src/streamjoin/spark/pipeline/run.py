@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamjoin.core.window import parse_duration
-from streamjoin.errors import OptionError, StreamjoinError, WindowError
+from streamjoin.errors import OptionError, PipelineError, WindowError
 from streamjoin.spark.pipeline.endpoints import CONSOLE, Endpoint, check_reachable
 from streamjoin.spark.pipeline.memo import check_checkpoint, remember
 from streamjoin.spark.pipeline.session import Cluster, check_kafka, session
@@ -199,12 +199,12 @@ def result(spark: Any, request: Request) -> Any:
     )
 
 
-def explained(error: Exception) -> StreamjoinError:
+def explained(error: Exception) -> PipelineError:
     """The failure of a query in one message: our own error if it was one, else the first words of Spark's."""
     text = str(error)
     own = re.findall(r"streamjoin\.errors\.\w+: (.*)", text)
     if own:
-        return StreamjoinError(own[-1].strip())
+        return PipelineError(own[-1].strip())
     raised = re.findall(r"(?m)^\s*(?:Caused by: )?([\w.$]+(?:Exception|Error): .*)$", text)
     words = raised[-1] if raised else text.strip().splitlines()[0]
     words = re.sub(r"^\[STREAM_FAILED\].* terminated with exception: |(?: SQLSTATE: \w+)+$", "", words.strip())
@@ -213,7 +213,7 @@ def explained(error: Exception) -> StreamjoinError:
         deepest = deepest._cause
     cause = str(deepest).strip().splitlines()[0] if deepest is not error and str(deepest).strip() else ""
     because = f", because: {cause}" if cause and cause not in words and words not in cause else ""
-    return StreamjoinError(f"the pipeline failed: {words.strip()}{because} (run again with --debug to see all)")
+    return PipelineError(f"the pipeline failed: {words.strip()}{because} (run again with --debug to see all)")
 
 
 def _writer(joined: Any, request: Request) -> Any:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from streamjoin.errors import OptionError, StreamjoinError, UnsupportedError
+from streamjoin.errors import OptionError, PipelineError, StreamjoinError, UnsupportedError
 from streamjoin.java import REMEDY, search
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
@@ -137,7 +137,8 @@ def session(cluster: Cluster) -> Iterator[Any]:
         yield spark
     except BaseException as error:
         spark.stop()
-        if isinstance(error, StreamjoinError | KeyboardInterrupt | SystemExit):
+        known = isinstance(error, StreamjoinError | KeyboardInterrupt | SystemExit)
+        if known and not isinstance(error, PipelineError):
             log.remove()
         else:
             print(f"streamjoin: Spark's log is kept in {log.path}", file=sys.stderr)
