@@ -26,7 +26,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(STAMP) ## the papers' workload, with progress, verified at the end
+demo: $(STAMP) ## the papers' workload through a Spark pipeline, with progress, verified at the end
 	@$(BIN)/streamjoin demo
 
 lint: $(STAMP) ## ruff and mypy only

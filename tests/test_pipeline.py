@@ -151,6 +151,15 @@ def test_refusals_that_need_the_columns(spark: Any, tmp_path: Path) -> None:
         run(spark, asked)
 
 
+def test_the_demo_verifies_itself(spark: Any) -> None:
+    from streamjoin.lab.spark_demo import run_verified
+
+    stages: list[str] = []
+    done = run_verified(spark, 3_000, 500, "3 seconds", lambda stage, figures: stages.append(stage), Stop())
+    assert done["verified"] and done["results"] > 10 and done["late"] == 0 and done["batches"] >= 10
+    assert stages[0] == "preparing the first batch" and stages[-1].startswith("verifying")
+
+
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(sj.__file__).parents[1]), "PYTHONDONTWRITEBYTECODE": "1"}
 
 

@@ -14,7 +14,7 @@ from streamjoin.cli.spread import ALGORITHMS, parse_workers
 
 def demo(
     context: typer.Context,
-    engine: Annotated[str, typer.Option(help="embedded: in this process; spark: a pipeline.")] = "embedded",
+    engine: Annotated[str, typer.Option(help="spark: a pipeline in local mode; embedded.")] = "spark",
     tuples: Annotated[
         int | None, typer.Option(min=1, help="Tuples of each stream; 40000, on Spark 80000.")
     ] = None,

@@ -33,17 +33,25 @@ def run(
     master: str = "local[*]",
 ) -> dict[str, Any]:
     """Joins so many tuples of each stream in local mode and verifies what the sink holds."""
-    figures, stop = Figures(), Stop()
+    stop = Stop()
+    report("starting Spark", Figures())
+    with session(Cluster(master, name="streamjoin-demo")) as spark, stop.listening():
+        return run_verified(spark, tuples, rate, window, report, stop)
+
+
+def run_verified(
+    spark: Any, tuples: int, rate: int, window: str, report: Callable[[str, Figures], None], stop: Stop
+) -> dict[str, Any]:
+    """The same in a session that is already there."""
+    figures = Figures()
     with tempfile.TemporaryDirectory(prefix="streamjoin-demo-") as folder:
         request = _request(Path(folder), tuples, rate, window)
         check(request)
-        report("starting Spark", figures)
-        with session(Cluster(master, name="streamjoin-demo")) as spark, stop.listening():
-            done = run_in(spark, request, stop, report, figures)
-            if not done["finished"]:
-                raise KeyboardInterrupt
-            report("verifying: every pair of the two streams is looked at", figures)
-            got = _pairs(spark.read.parquet(request.output.place))
+        done = run_in(spark, request, stop, report, figures)
+        if not done["finished"]:
+            raise KeyboardInterrupt
+        report("verifying: every pair of the two streams is looked at", figures)
+        got = _pairs(spark.read.parquet(request.output.place))
     start = microseconds(SETTINGS["start"])
     r, s = (papers(side, 0, tuples, rate, start=start) for side in "rs")
     expected = expected_pairs(r, s, parse_duration(window) // 1000)
@@ -60,7 +68,7 @@ def run(
         "late": done["late"],
         "window": window,
         "predicate": BAND,
-        "master": master,
+        "master": spark.sparkContext.master,
         "machine": machine(),
     }
 

@@ -69,7 +69,8 @@ def check_installed() -> None:
     missing = [name for name in ("pyspark", "pandas", "google.protobuf") if not _installed(name)]
     if missing:
         raise UnsupportedError(
-            f"--engine spark needs {', '.join(missing)}; install with: pip install 'streamjoin[spark]'"
+            f"--engine spark needs {', '.join(missing)}; install with: pip install 'streamjoin[spark]', or take "
+            "--engine embedded"
         )
     found = search()
     if found.java is None:
