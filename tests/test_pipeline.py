@@ -151,6 +151,34 @@ def test_refusals_that_need_the_columns(spark: Any, tmp_path: Path) -> None:
         run(spark, asked)
 
 
+def test_json_values_that_do_not_fit(spark: Any) -> None:
+    from pyspark.sql.types import StructType
+
+    from streamjoin.spark.pipeline.frames import parsed
+
+    columns = StructType.fromDDL("ts TIMESTAMP, x INT")
+    good = '{"ts": "2026-01-01T00:00:00Z", "x": 1}', '{"ts": "2026-01-01T00:00:01Z"}'
+    records = spark.createDataFrame([(text,) for text in (*good, "oops", '{"x": "many"}', "")], "value STRING")
+    assert [row["x"] for row in parsed(records, columns, "drop").collect()] == [1, None]
+    assert parsed(records, columns, "drop").columns == ["ts", "x"]
+    assert parsed(records.limit(2), columns, "fail").count() == 2
+    with pytest.raises(Exception, match="MALFORMED_RECORD"):
+        parsed(records, columns, "fail").collect()
+
+
+def test_the_console_needs_no_checkpoint(spark: Any, tmp_path: Path) -> None:
+    word = "generate://papers?rate=100&tuples=300&batch=300&highest=10"
+    asked = replace(
+        request(tmp_path, source("--left", word, None, {}, None), source("--right", word, None, {}, None)),
+        output=sink("--output", "console", None, {"numRows": "1"}),
+        checkpoint=None,
+        on="r.x = s.a",
+        within="1 second",
+    )
+    done = run(spark, asked)
+    assert done["finished"] and done["results"] > 100 and done["rows_in"] == 600
+
+
 def test_the_demo_verifies_itself(spark: Any) -> None:
     from streamjoin.lab.spark_demo import run_verified
 

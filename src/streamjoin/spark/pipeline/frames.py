@@ -21,6 +21,7 @@ _STREAMING = (
     "cleansource",
     "sourcearchivedir",
 )
+_CORRUPT = "_streamjoin_malformed"
 TIMES = ("timestamp", "timestamp_ntz")
 
 
@@ -63,17 +64,23 @@ def _generated(spark: Any, end: Endpoint, side: str) -> Any:
 
 
 def _consumed(spark: Any, end: Endpoint, columns: Any, malformed: str) -> Any:
-    from pyspark.sql import functions as F
-
     reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", end.place)
     reader = reader.option("subscribe", end.topic).option("startingOffsets", "earliest").options(**end.options)
+    return parsed(reader.load(), columns, malformed)
+
+
+def parsed(records: Any, columns: Any, malformed: str) -> Any:
+    """The JSON objects in the column `value` as rows; one that does not fit fails the query, or is left out."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType, StructField, StructType
+
     text = F.col("value").cast("string")
     if malformed == "fail":
-        return reader.load().select(F.from_json(text, columns, {"mode": "FAILFAST"}).alias("row")).select("row.*")
-    corrupt = "_streamjoin_malformed"
-    parsed = F.from_json(text, columns.add(corrupt, "string"), {"columnNameOfCorruptRecord": corrupt})
-    rows = reader.load().select(parsed.alias("row")).select("row.*")
-    return rows.where(F.col(corrupt).isNull()).drop(corrupt)
+        return records.select(F.from_json(text, columns, {"mode": "FAILFAST"}).alias("row")).select("row.*")
+    wider = StructType([*columns.fields, StructField(_CORRUPT, StringType())])
+    row = F.from_json(text, wider, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT})
+    fitting = records.select(row.alias("row")).where(F.col("row").isNotNull()).select("row.*")
+    return fitting.where(F.col(_CORRUPT).isNull()).drop(_CORRUPT)
 
 
 def _files(spark: Any, end: Endpoint, columns: Any, malformed: str) -> Any:
