@@ -15,6 +15,7 @@ from streamjoin.lab.workload import HIGHEST, LOWEST, MICROSECONDS, NAMES, Array
 AT_ONCE = 250_000  # tuples of a file that fills a window
 STRIPS = {"r": 0, "s": 100}  # where the strips of x begin, in every 200; each is 80 wide
 PERIOD, WIDTH = 200, 80
+START = 1_767_225_600 * MICROSECONDS  # 2026; in 1970 Spark's first watermark, which is 0, would make a row late
 AGE = 1_000_000_000  # seconds; the files' ages only need an order
 
 
@@ -67,7 +68,7 @@ def _tuples(
 ) -> pa.Table:
     """Tuples first..first+count-1 of a stream of which `window` come in `seconds`."""
     number = np.arange(first, first + count, dtype=np.int64)
-    ts = pa.array(number * seconds * MICROSECONDS // window).cast(pa.timestamp("us", "UTC"))
+    ts = pa.array(START + number * seconds * MICROSECONDS // window).cast(pa.timestamp("us", "UTC"))
     if strips:
         strip = random.integers(0, HIGHEST // PERIOD, count) * PERIOD
         integer = strip + STRIPS[side] + random.integers(0, WIDTH, count)
