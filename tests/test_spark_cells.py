@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streams
-from cells import Cluster, expected, spec_of
+from cells import Cluster, contents, expected, spec_of
 from oracle import Interval, TumblingTime
 from streamjoin.errors import OptionError, StateError
 from streamjoin.spark import cell as cell_module
+from streamjoin.spark.engine import engine_of
 from streamjoin.spark.routing import Router, cell_keys
+from streamjoin.spark.spec import CONTENT
 
 coordinates = st.one_of(
     st.floats(-50, 50, width=32), st.sampled_from([-1e19, 1e19, 0.0, -0.0, 1e10, -1e10, 3.0, 4.0])
@@ -77,12 +79,26 @@ def test_cells_hash_to_distinct_partitions() -> None:
     assert cell_keys(8) == cell_keys(64)[:8]
 
 
+@pytest.mark.parametrize("router", [Router("hash", 4, 2, 2), Router("range", 4, 2, 2, 0, 9.0), Router("grid", 1, 4, 4)])
+def test_a_hot_value_is_spread_over_its_group(router: Router) -> None:
+    n = 4000
+    key, point, content = np.full(n, 7, np.uint32), np.full((1, n), 3.0, np.float32), np.arange(n)
+    for side, copies in (("r", router.columns), ("s", router.rows)):
+        routed = router.route(side, key, point, point, content)
+        counts = np.bincount(routed.cell)[np.unique(routed.cell)]
+        assert len(counts) == router.rows * router.columns
+        assert len(routed.row) == n * copies
+        assert counts.max() < 1.2 * counts.min()
+
+
 def test_which_router(tmp_path: Path) -> None:
     def kind(on: Any, **options: Any) -> tuple[str, int]:
         router = spec_of(on, 5, **options).router
         return router.kind, router.cells
 
     assert kind("r.k = s.k") == ("hash", 4)
+    assert kind("r.k = s.k", cells=2) == ("grid", 2)
+    assert kind("r.k = s.k", cells=2, split=1) == ("hash", 2)
     assert kind("abs(r.x - s.a) <= 2") == ("range", 4)
     assert kind("abs(r.x - s.a) <= s.tol") == ("grid", 4)
     assert kind("abs(r.x - s.a) <= s.tol", bucket=10) == ("range", 4)
@@ -121,7 +137,6 @@ def test_cells_give_the_oracles_pairs(
 
 
 def test_long_streams_are_merged_and_expire(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(cell_module, "SMALLEST", 8)
     monkeypatch.setattr(cell_module, "LARGEST", 64)
     r, s = (streams.long_stream(side, 3, 1500, 1, True) for side in "rs")
     case, window = streams.BY_NAME["band_2d"], Interval(-20, 20)
@@ -176,6 +191,39 @@ def test_a_changed_function_is_refused() -> None:
     assert one.signature != other.signature
 
 
+def test_the_processor_as_spark_calls_it(tmp_path: Path, monkeypatch: Any) -> None:
+    """Rows in, results, metrics and timers out; a timer that fires empties the state."""
+    pytest.importorskip("pyspark")
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.tws_tester import TwsTester
+
+    from streamjoin.spark.processor import JoinProcessor
+    from streamjoin.spark.wire import pack, unpack, with_integers
+
+    monkeypatch.setenv("STREAMJOIN_CHUNKS", str(tmp_path))
+    schemas = streams.schemas(pa.timestamp("us", "UTC"), pa.timestamp("us", "UTC"))
+    spec = spec_of("abs(r.x - s.a) <= 2", "5 seconds", r=schemas[0], s=schemas[1], cells=1)
+    rows = {side: streams.long_stream(side, 2, 30, 1, False) for side in "rs"}
+    engine, parts = engine_of(spec), []
+    for k, (side, schema) in enumerate(zip("rs", schemas, strict=True)):
+        timed = [{**row, "t": 1_000_000 * (1_000 + row["t"])} for row in rows[side]]
+        table = with_integers(streams.table(timed, schema), CONTENT, contents(timed, f"{side}id"))
+        parts += [Row(cell=0, side=k, rows=pack(part)) for _, part in engine.route(side, table)]
+    tester = TwsTester(JoinProcessor(spec), timeMode="EventTime", eventTimeExtractor=lambda row: 2**60)
+    key = cell_keys(1)[0]
+    out = tester.test(key, parts[:1]) + tester.test(key, [Row(cell=0, side=2, rows=None)]) + tester.test(key, parts[1:])
+    pairs = [pair for row in out if row.rows for pair in streams.pairs_of(unpack(row.rows))]
+    case = streams.BY_NAME["band"]
+    assert sorted(pairs) == expected(case, Interval(-5, 5), rows["r"], rows["s"])
+    assert sum(row.results for row in out) == len(pairs)
+    assert len(tester.peekMapState("chunks", key)) == 2
+    last = max(row["t"] for side in "rs" for row in rows[side])
+    tester.setWatermark(1000 * (1_000 + last + 3))
+    assert tester.peekMapState("chunks", key)
+    tester.setWatermark(1000 * (1_000 + last + 6))
+    assert not tester.peekMapState("chunks", key)
+
+
 def test_tumbling_state_goes(tmp_path: Path) -> None:
     r, s = (streams.long_stream(side, 9, 200, 3, False) for side in "rs")
     case, window = streams.BY_NAME["equality"], TumblingTime(10)
@@ -186,4 +234,3 @@ def test_tumbling_state_goes(tmp_path: Path) -> None:
         cluster.batch(*([row for _, side, row in part if side == which] for which in "rs"))
     assert sorted(cluster.pairs) == expected(case, window, r, s)
     assert cluster.state_rows < 150
-    assert not math.isnan(cluster.copies)

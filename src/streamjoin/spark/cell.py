@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -27,9 +28,8 @@ from streamjoin.spark.engine import Arrived, Chunk, Engine
 from streamjoin.spark.spec import FIRST, JoinSpec
 from streamjoin.spark.wire import integers, pack, unpack
 
-LARGEST = 1 << 16  # rows of a chunk that is merged no more
-SMALLEST = 1 << 8
-MERGED = 4  # so many neighbours of about one size become one
+LARGEST = 1 << 16  # rows; from half of that on a chunk is merged no more
+FEWEST = 4  # so many neighbours, none longer than the others together, become one
 
 
 class State(Protocol):
@@ -53,11 +53,6 @@ class Entry:
     last: int
     size: int  # bytes in the state
     name: str  # of the file in the cache, by the digest of those bytes
-
-    @property
-    def tier(self) -> int:
-        """Chunks of one tier are about as long as each other."""
-        return max(0, (min(self.rows, LARGEST) // SMALLEST).bit_length() // 2)
 
 
 @dataclass
@@ -116,7 +111,7 @@ class Cell:
     def arrive(self, tables: dict[str, list[pa.Table]]) -> Iterator[pa.Table]:
         """Takes the new rows of a micro-batch in and yields the result rows. It must be run to its end."""
         manifest, engine = self.manifest, self._engine
-        before = engine.comparisons
+        compared = engine.comparisons
         new: dict[str, list[Arrived]] = {"r": [], "s": []}
         for side in "rs":
             if tables.get(side):
@@ -126,20 +121,16 @@ class Cell:
             for arrived in new[side]:
                 manifest.reach[side] = [None if np.isnan(x) else float(x) for x in engine.reach(arrived.tuples)]
         made = {side: [self._chunk(side, arrived) for arrived in new[side]] for side in "rs"}
-        old = {side: [entry for entry in manifest.entries if entry.side == side] for side in "rs"}
-        for arrived in new["r"]:
-            for chunk in made["s"]:
-                yield from self._meet("r", arrived, chunk)
+        before = {side: [entry for entry in manifest.entries if entry.side == side] for side in "rs"}
         for side in "rs":
-            for entry in old[OTHER[side]] if new[side] else ():
-                if any(_within(arrived, entry) for arrived in new[side]):
-                    chunk = self._load(entry)
-                    for arrived in new[side]:
-                        yield from self._meet(side, arrived, chunk)
+            for arrived in new[side]:
+                fresh = [chunk for chunk in made["s"] if side == "r" and _reaches(arrived, *span(chunk.run))]
+                kept = (self._load(old) for old in before[OTHER[side]] if _reaches(arrived, old.first, old.last))
+                yield from self._meet(side, arrived, chain(fresh, kept))
         for side in "rs":
             for chunk in made[side]:
                 self._add(side, chunk)
-        self.tally.comparisons += engine.comparisons - before
+        self.tally.comparisons += engine.comparisons - compared
 
     def expire(self, watermark: int) -> None:
         """Drops what no tuple at or after the watermark can reach any more; before that, merges what is small."""
@@ -187,11 +178,10 @@ class Cell:
     def _reach(self, side: str) -> Array:
         return np.array([np.nan if x is None else x for x in self.manifest.reach[side]])
 
-    def _meet(self, side: str, arrived: Arrived, chunk: Chunk) -> Iterator[pa.Table]:
-        for table in self._engine.meet(side, arrived, chunk, self._number):
+    def _meet(self, side: str, arrived: Arrived, chunks: Iterable[Chunk]) -> Iterator[pa.Table]:
+        for table in self._engine.meet(side, arrived, chunks, self._number):
             self.tally.results += table.num_rows
-            if table.num_rows:
-                yield table
+            yield table
 
     def _load(self, entry: Entry) -> Chunk:
         def make() -> Chunk:
@@ -218,27 +208,40 @@ class Cell:
             self._cache.drop(entry.name)
 
     def _compact(self, side: str, horizon: int) -> None:
-        """While the newest chunks are as many of one tier as are merged, they become one, without what has expired."""
-        while True:
-            mine = [entry for entry in self.manifest.entries if entry.side == side]
-            newest = mine[-MERGED:]
-            full = any(entry.rows >= LARGEST // 2 for entry in newest)
-            if len(newest) < MERGED or full or len({entry.tier for entry in newest}) > 1:
-                return
-            table = pa.concat_tables([self._load(entry).rows for entry in newest])
-            at = self._engine.intake.times(side, table)
-            if (at < horizon).any():
-                table = take_rows(table, np.flatnonzero(at >= horizon))
-            for entry in newest:
-                self._remove(entry)
-            if table.num_rows:
-                self._add(side, self._chunk(side, self._engine.arrive(side, table.combine_chunks())))
+        """Merges the newest chunks, as many as are worth it, without what has expired."""
+        newest = mergeable([entry for entry in self.manifest.entries if entry.side == side])
+        if not newest:
+            return
+        table = pa.concat_tables([self._load(entry).rows for entry in newest])
+        at = self._engine.intake.times(side, table)
+        if (at < horizon).any():
+            table = take_rows(table, np.flatnonzero(at >= horizon))
+        for entry in newest:
+            self._remove(entry)
+        if table.num_rows:
+            self._add(side, self._chunk(side, self._engine.arrive(side, table.combine_chunks())))
 
 
-def _within(arrived: Arrived, entry: Entry) -> bool:
-    """Can any of these tuples reach the chunk at all?"""
-    tuples = arrived.tuples
-    return bool(tuples.since.min() <= entry.last and tuples.until.max() >= entry.first)
+def mergeable(entries: list[Entry]) -> list[Entry]:
+    """The longest row of newest chunks of which none is longer than the others together; none if they are too few.
+
+    A row is merged about once for every factor of four that its chunk grows by.
+    """
+    best: list[Entry] = []
+    total = longest = 0
+    for k in range(len(entries) - 1, -1, -1):
+        rows = entries[k].rows
+        total, longest = total + rows, max(longest, rows)
+        if rows >= LARGEST // 2 or total > LARGEST:
+            break
+        if len(entries) - k >= FEWEST and 2 * longest <= total:
+            best = entries[k:]
+    return best
+
+
+def _reaches(arrived: Arrived, first: int, last: int) -> bool:
+    """Can any of these tuples meet one of the other side between these times?"""
+    return bool(arrived.tuples.since.min() <= last and arrived.tuples.until.max() >= first)
 
 
 def check_signature(kept: dict[str, str], now: dict[str, str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,8 @@ from streamjoin.spark.spec import AT, BEFORE, CONTENT, FIRST, JoinSpec
 from streamjoin.spark.wire import integers, with_integers
 
 PIECE = 1 << 16  # result rows that are put together at a time
+
+Matches = tuple[Array, pa.Table, Array]  # row numbers of arrivals, a chunk's rows, row numbers in it
 
 _engines: dict[str, Engine] = {}
 
@@ -106,29 +108,36 @@ class Engine:
                 out[d] = np.mean(high[finite].astype(np.float64) - low[finite])
         return out
 
-    def meet(self, side: str, arrived: Arrived, chunk: Chunk, cell: int) -> Iterator[pa.Table]:
-        """Result rows of arrivals of one side with a chunk of the other, as far as they count in this cell."""
-        tuples, router = arrived.tuples, self.spec.router
-        reader = self.readers[OTHER[side]].attach(chunk.run)
-        for probing, stored in reader.probe(tuples):
-            if router.kind == "range":
-                mine = router.counts(cell, integers(arrived.rows, FIRST)[probing], integers(chunk.rows, FIRST)[stored])
-                probing, stored = probing[mine], stored[mine]
-            for start in range(0, len(probing), PIECE):
-                piece = slice(start, start + PIECE)
-                found = {side: (arrived.rows, probing[piece]), OTHER[side]: (chunk.rows, stored[piece])}
-                yield self._rows(found)
+    def meet(self, side: str, arrived: Arrived, chunks: Iterable[Chunk], cell: int) -> Iterator[pa.Table]:
+        """Result rows of arrivals of one side with chunks of the other, as far as they count in this cell."""
+        waiting: list[Matches] = []
+        for chunk in chunks:
+            for probing, stored in self.readers[OTHER[side]].attach(chunk.run).probe(arrived.tuples):
+                if self.spec.router.kind == "range":
+                    first = integers(arrived.rows, FIRST)[probing], integers(chunk.rows, FIRST)[stored]
+                    mine = self.spec.router.counts(cell, *first)
+                    probing, stored = probing[mine], stored[mine]
+                for start in range(0, len(probing), PIECE):
+                    piece = slice(start, start + PIECE)
+                    waiting.append((probing[piece], chunk.rows, stored[piece]))
+                    if sum(len(numbers) for numbers, _, _ in waiting) >= PIECE:
+                        yield self._rows(side, arrived.rows, waiting)
+                        waiting = []
+        if waiting:
+            yield self._rows(side, arrived.rows, waiting)
 
-    def _rows(self, found: dict[str, tuple[pa.Table, Array]]) -> pa.Table:
-        """Result rows from row numbers of both sides."""
+    def _rows(self, side: str, arrived: pa.Table, found: list[Matches]) -> pa.Table:
+        """Result rows from row numbers of arrivals of one side, and of several tables of the other."""
+        own, others = (self.plan.schemas[which].names for which in (side, OTHER[side]))
+        taken = {
+            side: take_rows(arrived.select(own), np.concatenate([probing for probing, _, _ in found])),
+            OTHER[side]: pa.concat_tables([take_rows(rows.select(others), stored) for _, rows, stored in found]),
+        }
         columns: dict[str, Any] = {}
-        for side in "rs":
-            table, numbers = found[side]
-            taken = take_rows(table.select(self.plan.schemas[side].names), numbers)
-            columns |= dict(zip(self._names[side], taken.columns, strict=True))
+        for which in "rs":
+            columns |= dict(zip(self._names[which], taken[which].columns, strict=True))
         if self.spec.result_time:
-            own = {side: self.plan.schemas[side].get_field_index(self.plan.times[side]) for side in "rs"}
-            r, s = (columns[self._names[side][own[side]]] for side in "rs")
+            r, s = (taken[which].column(self.plan.times[which]) for which in "rs")
             s = s.cast(r.type)
             columns[self.spec.result_time] = pc.if_else(pc.greater_equal(r, s), r, s)
         return pa.table(columns)

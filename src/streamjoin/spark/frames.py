@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, MapType, StructField, StructType, VariantType
@@ -51,7 +52,7 @@ def plan_frames(
             f"{stream} is a stream and {table} is not; join two streams, or two tables: read {table} with "
             "spark.readStream, or write the stream to a table first"
         )
-    schemas = {side: to_arrow_schema(df.schema, timezone="UTC") for side, df in frames.items()}
+    schemas = {side: _arrow_schema(df.schema, side) for side, df in frames.items()}
     number = cells if cells is not None else default_cells(df_r.sparkSession, streaming["r"])
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise OptionError(f"cells={cells!r} must be a whole number of at least 1")
@@ -59,6 +60,20 @@ def plan_frames(
     if streaming["r"]:
         _check_stream(frames, spec)
     return spec, streaming["r"]
+
+
+def _arrow_schema(schema: StructType, side: str) -> pa.Schema:
+    """The columns as Python workers will see them."""
+    fields = []
+    for field in schema.fields:
+        try:
+            fields += list(to_arrow_schema(StructType([field]), timezone="UTC"))
+        except PySparkTypeError as error:
+            raise SchemaError(
+                f"{side}.{field.name} has type {field.dataType.simpleString()}, which Spark cannot hand to Python; "
+                "cast it before the join, for example to STRING, and back behind it"
+            ) from error
+    return pa.schema(fields)
 
 
 def default_cells(spark: Any, streaming: bool) -> int:
@@ -108,7 +123,7 @@ def _streaming(df_r: Any, df_s: Any, spec: JoinSpec) -> Any:
     marked = _later_column(spec)
     return out.select(
         *(
-            F.col(f"`{name}`").alias(name, metadata={WATERMARK: max(delays)}) if name == marked else F.col(f"`{name}`")
+            _column(name).alias(name, metadata={WATERMARK: max(delays)}) if name == marked else _column(name)
             for name in out.columns
         )
     )
@@ -148,9 +163,9 @@ def _numbered(frames: dict[str, Any], spec: JoinSpec) -> dict[str, Any]:
     for k, side in enumerate("rs"):
         df = frames[side]
         null = F.lit(None).cast(frames["s" if side == "r" else "r"].schema)
-        row = F.struct(*(F.col(f"`{name}`") for name in df.columns))
+        row = F.struct(*(_column(name) for name in df.columns))
         both = [row.alias("r"), null.alias("s")] if side == "r" else [null.alias("r"), row.alias("s")]
-        order = [F.col(f"`{spec.plan.times[side]}`").alias("time"), F.lit(k).alias("side")]
+        order = [_column(str(spec.plan.times[side])).alias("time"), F.lit(k).alias("side")]
         parts.append(df.select(*order, F.monotonically_increasing_id().alias("place"), *both))
     arrivals = Window.orderBy("time", "side", "place").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     counted = parts[0].unionAll(parts[1]).select(
@@ -166,9 +181,14 @@ def _numbered(frames: dict[str, Any], spec: JoinSpec) -> dict[str, Any]:
 
 def _routed(df: Any, side: str, spec: JoinSpec) -> Any:
     """The rows of one side as (cell, side, rows as bytes)."""
-    hashed = [F.col(f"`{field.name}`") for field in df.schema.fields if _hashable(field.dataType)]
+    hashed = [_column(field.name) for field in df.schema.fields if _hashable(field.dataType)]
     content = F.xxhash64(*hashed) if hashed else F.lit(0).cast("long")
     return df.withColumn(CONTENT, content).mapInArrow(_route(spec, side), IN)
+
+
+def _column(name: str) -> Any:
+    """A column by its very name, dots and all."""
+    return F.col(f"`{name.replace('`', '``')}`")
 
 
 def _hashable(t: DataType) -> bool:

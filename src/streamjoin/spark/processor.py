@@ -21,6 +21,8 @@ OUT = StructType([StructField("rows", BinaryType()), *(StructField(name, LongTyp
 _CHUNK = StructType([StructField("rows", BinaryType())])
 _NUMBER = StructType([StructField("number", LongType())])
 
+MOST_QUERIES = 8  # whose chunks one process keeps mapped
+
 _caches: dict[str, Any] = {}
 
 
@@ -80,7 +82,7 @@ class JoinProcessor(StatefulProcessor):
 
         spec, cache = self._spec, _cache()
         hits, misses = cache.hits, cache.misses
-        number = cell_keys(spec.router.cells).index(key[0]) if isinstance(key, tuple) else int(key)
+        number = cell_keys(spec.router.cells).index(key[0])
         cell = Cell(engine_of(spec), number, self._state, cache)
         for table in cell.arrive(tables):
             yield Row(rows=pack(table), **dict.fromkeys(COUNTS, 0))
@@ -118,5 +120,7 @@ def _cache() -> Any:
     task = TaskContext.get()
     query = (task.getLocalProperty("sql.streaming.queryId") if task else None) or "no-query"
     if query not in _caches:
+        while len(_caches) >= MOST_QUERIES:
+            _caches.pop(next(iter(_caches)))
         _caches[query] = ChunkCache(query)
     return _caches[query]

@@ -132,7 +132,9 @@ def divide(
     if kind == "grid":
         return Router("grid", 1, *shape(cells, *rates))
     each = min(split or default_split(cells), cells)
-    return Router(kind, max(1, cells // each), *shape(each, *rates), dimension, width)
+    if each > cells // 2:  # a single group is a grid
+        return Router("grid", 1, *shape(each, *rates))
+    return Router(kind, cells // each, *shape(each, *rates), dimension, width)
 
 
 @lru_cache

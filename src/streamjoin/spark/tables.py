@@ -25,14 +25,15 @@ def meet_tables(engine: Engine, cell: int, left: pa.Table, right: pa.Table) -> p
         if not sides[probing]:
             continue
         reach = engine.reach(sides[probing][0].tuples)
-        for part in sides[stored]:
-            chunk = engine.chunk(stored, part, reach)
-            for arrived in sides[probing]:
-                found += engine.meet(probing, arrived, chunk, cell)
+        chunks = [engine.chunk(stored, part, reach) for part in sides[stored]]
+        for arrived in sides[probing]:
+            found += engine.meet(probing, arrived, chunks, cell)
     return pa.concat_tables(found) if found else _nothing(engine)
 
 
 def _arrive(engine: Engine, side: str, packed: pa.Table) -> list[Arrived]:
+    if "rows" not in packed.column_names:  # Spark's way to say that a side has no rows here
+        return []
     parts = [unpack(data.as_buffer()) for data in packed.column("rows") if data.is_valid]
     if not parts:
         return []
