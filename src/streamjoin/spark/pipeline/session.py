@@ -43,6 +43,9 @@ class Cluster:
             # Nobody else needs to reach the driver; a machine whose name does not resolve would not start at all.
             own |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
             own |= recommended(_cores(self.master))
+            if not self.master.startswith("local-cluster"):
+                # The driver is the only executor. It cannot be lost, and a machine that slept must not count as that.
+                own["spark.network.timeout"] = "86400s"
         if self.packages:
             own["spark.jars.packages"] = ",".join(self.packages)
         return own | required() | self.conf
