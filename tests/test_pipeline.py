@@ -200,6 +200,7 @@ def command(folder: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "streamjoin", *request, "--json", *more]
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_and_the_same_command_goes_on(tmp_path: Path, spark: Any) -> None:
     """The whole program: interrupted in the middle of an endless run, then brought to its end."""
 

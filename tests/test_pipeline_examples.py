@@ -67,6 +67,7 @@ def test_near_misses(spark: Any, tmp_path: Path) -> None:
     assert len(found) >= len(wanted) - 1
 
 
+@pytest.mark.slow
 def test_the_benchmark_measures_and_verifies(spark: Any) -> None:
     from streamjoin.lab import spark_bench
 
