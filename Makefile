@@ -26,7 +26,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(STAMP) ## the papers' workload, with progress, verified at the end
+demo: $(STAMP) ## the papers' workload through a Spark pipeline, with progress, verified at the end
 	@$(BIN)/streamjoin demo
 
 lint: $(STAMP) ## ruff and mypy only
@@ -45,6 +45,7 @@ bench: $(STAMP) ## the benchmarks
 	$(BIN)/streamjoin bench join --access scan
 	$(BIN)/streamjoin bench join --access hash
 	$(BIN)/streamjoin bench tables
+	$(BIN)/streamjoin bench spark
 
 lock: ## make requirements.lock anew (needs uv)
 	uv pip compile pyproject.toml --extra dev --extra spark --universal --python-version 3.11 \

@@ -479,7 +479,7 @@ def test_doctor_repeats_what_was_measured(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_demo_with_workers() -> None:
-    request = ["demo", "--tuples", "2000", "--algorithm", "cell", "--workers", "2"]
+    request = ["demo", "--engine", "embedded", "--tuples", "2000", "--algorithm", "cell", "--workers", "2"]
     result = CliRunner().invoke(app, [*request, "--json"])
     assert result.exit_code == 0, result.output
     said = json.loads(result.stdout)

@@ -44,7 +44,7 @@ def test_tables_agree_with_other_engines() -> None:
 
 
 def test_demo() -> None:
-    answer = figures("demo", "--tuples", "3000")
+    answer = figures("demo", "--engine", "embedded", "--tuples", "3000")
     assert answer["tuples_per_stream"] == 3000
 
 

@@ -66,6 +66,7 @@ _ERRORS = (
     "ClosedError",
     "StateError",
     "FileError",
+    "PipelineError",
 )
 _HOMES = {
     "join": "streamjoin.api",

@@ -50,6 +50,10 @@ class FileError(StreamjoinError, OSError):
     """A file cannot be read or written."""
 
 
+class PipelineError(StreamjoinError, RuntimeError):
+    """A running pipeline failed; its checkpoint is intact, and it goes on from there when it is started again."""
+
+
 def suggest(word: str, known: Iterable[str]) -> str:
     """Ends an error message: the names that were probably meant, or all that exist.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -99,6 +100,49 @@ def parallel(
             + (f"  latency {wait['avg']:,.2f} ms, p99 {wait['p99']:,.2f}" if wait else "")
         )
     _show(figures, False)
+
+
+SPARK_PARTS = "opaque,band,tiny,static"
+
+
+@app.command()
+def spark(
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: a check that it works, no figures.")] = False,
+    windows: Annotated[
+        str | None, typer.Option(help="Of the band joins, in tuples per side: 100000,1000000.")
+    ] = None,
+    parts: Annotated[str, typer.Option(help=f"Which measurements: {SPARK_PARTS}.")] = SPARK_PARTS,
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[2]",
+    memory: Annotated[str, typer.Option(help="Of Spark's driver, which in local mode is all of it.")] = "8g",
+    as_json: AsJson = False,
+) -> None:
+    """The Spark engine against Spark's own joins, made legal by hand; takes about half an hour."""
+    from streamjoin.spark.pipeline.session import Cluster, check_installed, session
+
+    chosen = tuple(part.strip() for part in parts.split(","))
+    unknown = [part for part in chosen if part not in SPARK_PARTS.split(",")]
+    if unknown:
+        raise typer.BadParameter(f'--parts "{unknown[0]}" is not one of {SPARK_PARTS}')
+    check_installed()
+    from streamjoin.lab import spark_bench
+
+    sizes = spark_bench.QUICK if quick else spark_bench.Sizes()
+    if windows is not None:
+        counts = windows.split(",")
+        if not all(count.strip().isdecimal() and int(count) > 0 for count in counts):
+            raise typer.BadParameter(f'--windows "{windows}" is not numbers of tuples, such as 100000,1000000')
+        sizes = replace(sizes, windows=tuple(map(int, counts)))
+    conf = {"spark.driver.memory": memory, "spark.sql.adaptive.enabled": "true"}  # tables are joined better with it
+    with session(Cluster(master, conf, name="streamjoin-bench")) as running:
+        figures = spark_bench.measure(
+            running, sizes, chosen, lambda text: print(text, file=sys.stderr, flush=True)
+        )
+    if as_json:
+        print(json.dumps(figures))
+        return
+    for name, ratio in figures["ratios"].items():
+        print(f"{name:<40} {ratio:,.2f}")
+    _show({name: value for name, value in figures.items() if name not in ("runs", "ratios")}, False)
 
 
 def _show(figures: dict[str, Any], as_json: bool) -> None:

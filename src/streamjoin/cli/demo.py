@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from streamjoin.cli.spark import check_engine
 from streamjoin.cli.spread import ALGORITHMS, parse_workers
 
 
 def demo(
-    tuples: Annotated[int, typer.Option(min=1, help="Tuples of each stream.")] = 40_000,
-    rate: Annotated[int, typer.Option(min=1, help="Tuples per second of stream time.")] = 1_000,
+    context: typer.Context,
+    engine: Annotated[str, typer.Option(help="spark: a pipeline in local mode; embedded.")] = "spark",
+    tuples: Annotated[
+        int | None, typer.Option(min=1, help="Tuples of each stream; 40000, on Spark 80000.")
+    ] = None,
+    rate: Annotated[
+        int | None, typer.Option(min=1, help="Tuples per second of stream time; 1000, on Spark 2000.")
+    ] = None,
     window: Annotated[str, typer.Option(help="The length of the window.")] = "15 seconds",
     algorithm: Annotated[str, typer.Option(help=f"Who meets whom: {ALGORITHMS}.")] = "kang",
     workers: Annotated[
@@ -22,18 +29,39 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")] = False,
 ) -> None:
     """Joins the papers' two streams live, shows the rates, and checks the result against a look at every pair."""
-    from streamjoin.lab.demo import run
+    check_engine(context, engine)
+    sizes = {"tuples": tuples, "rate": rate}
+    asked: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
+    if engine == "spark":
+        figures = _on_spark(window, asked)
+        how = f"Spark {figures['master']}, {figures['batches']} micro-batches"
+    else:
+        from streamjoin.lab.demo import run
 
-    figures = run(tuples, rate, window, _Report(), algorithm, parse_workers(workers))
+        figures = run(
+            window=window, report=_Report(), algorithm=algorithm, workers=parse_workers(workers), **asked
+        )
+        spread = f"{figures['algorithm']}, {figures['workers']} worker{'s' * (figures['workers'] > 1)}"
+        how = f"access by {figures['access']}, {spread}"
     if as_json:
         print(json.dumps(figures))
         return
-    spread = f"{figures['algorithm']}, {figures['workers']} worker{'s' * (figures['workers'] > 1)}"
-    print(f"{figures['predicate']}\nwithin {window}, access by {figures['access']}, {spread}")
+    print(f"{figures['predicate']}\nwithin {window}, {how}")
     print(
-        f"{figures['results']:,} results from {tuples:,} tuples of each stream at "
+        f"{figures['results']:,} results from {figures['tuples_per_stream']:,} tuples of each stream at "
         f"{figures['rate_per_stream']:,.0f} tuples/s per stream: verified, every pair was looked at"
     )
+
+
+def _on_spark(window: str, asked: dict[str, Any]) -> dict[str, Any]:
+    from streamjoin.cli.live import Live
+    from streamjoin.spark.pipeline.session import check_installed
+
+    check_installed()
+    from streamjoin.lab import spark_demo
+
+    with Live("the papers' band join on Spark", 2 * (asked.get("tuples") or spark_demo.TUPLES)) as live:
+        return spark_demo.run(window=window, report=live, **asked)
 
 
 class _Report:

@@ -1,4 +1,4 @@
-"""`streamjoin join`: two files in, one file out."""
+"""`streamjoin join`: two files in, one file out; or two streams through Spark."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from streamjoin.cli.spark import check_engine, pipeline
 from streamjoin.cli.spread import ALGORITHMS, parse_layout, parse_rate, parse_workers
 from streamjoin.cli.within import SPELLINGS, parse_within
 
@@ -17,7 +18,14 @@ _FORMATS = "parquet, arrow, arrows, csv or ndjson, the last three also compresse
 
 
 def join(
-    left: Annotated[str, typer.Option(help="The left input, r in the predicate; - is standard input.")],
+    context: typer.Context,
+    left: Annotated[
+        str,
+        typer.Option(
+            help="The left input, r in the predicate; - is standard input. For Spark: a folder of files, "
+            "kafka://host:port/topic or generate://papers?rate=1000."
+        ),
+    ],
     right: Annotated[str, typer.Option(help="The right input, s in the predicate; - is standard input.")],
     on: Annotated[str, typer.Option(help='The predicate, as SQL: "r.x BETWEEN s.a - 10 AND s.a + 10".')],
     within: Annotated[str, typer.Option(help=f"The window: {SPELLINGS}.")],
@@ -29,7 +37,8 @@ def join(
         typer.Option(
             "--output",
             "-o",
-            help="The output, - for standard output. An existing file is replaced when all is written.",
+            help="The output, - for standard output. An existing file is replaced when all is written. "
+            "For Spark: a folder, kafka://host:port/topic or console.",
         ),
     ] = None,
     left_format: Annotated[str | None, typer.Option(help=f"Instead of by suffix: {_FORMATS}.")] = None,
@@ -63,12 +72,58 @@ def join(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")
     ] = False,
+    engine: Annotated[str, typer.Option(help="embedded: files, in this process; spark: streams.")] = "embedded",
+    master: Annotated[str, typer.Option(help="Spark: its master, as local[*] or spark://host:7077.")] = "local[*]",
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Spark: the folder from which a stopped pipeline goes on.")
+    ] = None,
+    watermark: Annotated[
+        str, typer.Option(metavar="DELAY|LEFT,RIGHT", help="Spark: how late a row may come.")
+    ] = "10 seconds",
+    trigger: Annotated[
+        str | None, typer.Option(help='Spark: a micro-batch every so often, as "1 second"; else as fast as it can.')
+    ] = None,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Spark: join what is there now, then end.")
+    ] = False,
+    left_schema: Annotated[
+        str | None,
+        typer.Option(help='Spark: columns and types, as "ts TIMESTAMP, x INT", or the name of a file with them.'),
+    ] = None,
+    right_schema: Annotated[str | None, typer.Option(help="The same for the right input.")] = None,
+    left_option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Spark: for its reader, as maxFilesPerTrigger=10; repeatable."),
+    ] = None,
+    right_option: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="The same for the right input.")
+    ] = None,
+    output_option: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Spark: for its writer; repeatable.")
+    ] = None,
+    malformed: Annotated[
+        str, typer.Option(help="Spark: what to do about text that does not fit the columns: fail or drop.")
+    ] = "fail",
+    cells: Annotated[int | None, typer.Option(min=1, help="Spark: into how many parts the join is divided.")] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Spark: a setting of its session; repeatable.")
+    ] = None,
+    packages: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GROUP:NAME:VERSION", help="Spark: from Maven Central, as Kafka's connector; repeatable."),
+    ] = None,
 ) -> None:
-    """Joins two files: every pair of rows for which the predicate holds and that lies in the window.
+    """Joins two files, or two streams on Spark: every pair of rows for which the predicate holds, in the window.
 
     Example: streamjoin join --left trades.parquet --right quotes.csv --time ts --within "2 seconds"
     --on "r.price BETWEEN s.bid - 0.05 AND s.ask + 0.05" -o pairs.parquet
     """
+    check_engine(context, engine)
+    if engine == "spark":
+        if explain:
+            raise typer.BadParameter("--explain is for --engine embedded; on DataFrames: streamjoin.explain(r, s, ...)")
+        pipeline(context.params, _times(time, time_left, time_right), _suffixes(suffixes), as_json)
+        return
     if left == right == "-":
         raise typer.BadParameter("only one of --left and --right can be standard input")
     if rate is not None and not explain:

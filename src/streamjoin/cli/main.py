@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from streamjoin.cli import bench, demo, doctor, join
-from streamjoin.errors import StreamjoinError
+from streamjoin.errors import PipelineError, StreamjoinError
 
 FAILED = 1
 REFUSED = 2
@@ -68,6 +68,8 @@ def main(arguments: list[str] | None = None) -> int:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:
         return _report("interrupted", INTERRUPTED, debug)
+    except PipelineError as error:
+        return _report(str(error), FAILED, debug)
     except StreamjoinError as error:
         return _report(str(error), REFUSED, debug)
     except MemoryError:

@@ -55,11 +55,12 @@ def run(
     found += [_pair_times(batch) for batch in join.poll()]
     stats = join.stats()
     report("verifying: every pair of the two streams is looked at", 1.0)
-    expected = _expected(sources, parse_duration(window) // 1000)
+    expected = expected_pairs(sources["r"].sent(), sources["s"].sent(), parse_duration(window) // 1000)
     got = np.concatenate([np.zeros((0, 2), np.int64), *found])
-    if not np.array_equal(_sorted(got), _sorted(expected)):
+    if not np.array_equal(sorted_pairs(got), sorted_pairs(expected)):
         raise StreamjoinError(f"the join returned {len(got)} pairs, the oracle {len(expected)}, or others")
     return {
+        "engine": "embedded",
         "results": len(got),
         "verified": True,
         "tuples_per_stream": tuples,
@@ -83,13 +84,14 @@ def _pair_times(batch: Any) -> Array:
     return np.stack([as_numpy(flat(batch.column(name)).view("int64")) for name in ("ts_r", "ts_s")], axis=1)
 
 
-def _expected(sources: dict[str, Source], window: int) -> Array:
-    r, s = sources["r"].sent(), sources["s"].sent()
+def expected_pairs(r: tuple[Array, Array, Array], s: tuple[Array, Array, Array], window: int) -> Array:
+    """All pairs as (time of r, time of s), by a look at every s in the window of every r."""
     pairs = [np.zeros((0, 2), np.int64)]
     for ts, positions in zip(r[0], partners(r, s, window, equality=False), strict=True):
         pairs.append(np.stack([np.full(len(positions), ts), s[0][positions]], axis=1))
     return np.concatenate(pairs)
 
 
-def _sorted(pairs: Array) -> Array:
+def sorted_pairs(pairs: Array) -> Array:
+    """In the order of r's time, then of s's."""
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]

@@ -1,0 +1,135 @@
+"""`streamjoin join --engine spark`: from the command line's words to a running pipeline and its exit code."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from streamjoin.errors import OptionError
+
+if TYPE_CHECKING:
+    from streamjoin.spark.pipeline.run import Request
+
+INTERRUPTED = 130
+TERMINATED = 143
+
+# By engine: the options that the other one does not have, by the names of their parameters.
+ONLY = {
+    "embedded": ("algorithm", "workers", "layout", "ordered", "null", "rate", "stats"),
+    "spark": (
+        "master",
+        "conf",
+        "packages",
+        "checkpoint",
+        "watermark",
+        "trigger",
+        "available_now",
+        "left_schema",
+        "right_schema",
+        "left_option",
+        "right_option",
+        "output_option",
+        "malformed",
+        "cells",
+    ),
+}
+
+
+def check_engine(context: typer.Context, engine: str) -> None:
+    """Refuses an unknown engine, and options that belong to the other one."""
+    if engine not in ONLY:
+        raise typer.BadParameter(f'--engine "{engine}" is neither embedded nor spark')
+    for other, names in ONLY.items():
+        for name in names if other != engine else ():
+            given = context.get_parameter_source(name)
+            if given is not None and given.name == "COMMANDLINE":
+                option = "--" + name.replace("_", "-")
+                raise typer.BadParameter(f"{option} is for --engine {other}; leave it out or add --engine {other}")
+
+
+def request(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str, str] | None) -> Request:
+    """The pipeline that the words ask for. Imports no Spark."""
+    from streamjoin.cli.within import parse_within
+    from streamjoin.spark.pipeline.endpoints import pairs, sink, source
+    from streamjoin.spark.pipeline.run import Request
+    from streamjoin.spark.pipeline.schemas import schema_text
+
+    schemas = {}
+    for side in ("left", "right"):
+        given = words[f"{side}_schema"]
+        schemas[side] = None if given is None else schema_text(f"--{side}-schema", given)
+    ends = {}
+    for side in ("left", "right"):
+        options = pairs(f"--{side}-option", words[f"{side}_option"] or [])
+        ends[side] = source(f"--{side}", words[side], words[f"{side}_format"], options, schemas[side])
+    if words["output"] is None:
+        raise typer.BadParameter("name the output with -o: a folder, kafka://host:port/topic, or console")
+    options = pairs("--output-option", words["output_option"] or [])
+    delays = [part.strip() for part in words["watermark"].split(",")]
+    if len(delays) > 2:
+        raise OptionError(f'--watermark "{words["watermark"]}" is one delay, or two with a comma: left and right')
+    within = parse_within(words["within"])
+    kept = ("left", "right", "on", "within", "suffixes", "left_schema", "right_schema", "output")
+    return Request(
+        left=ends["left"],
+        right=ends["right"],
+        output=sink("--output", words["output"], words["output_format"], options),
+        on=words["on"],
+        within=within,
+        time=times,
+        watermark=(delays[0], delays[-1]),
+        left_schema=schemas["left"],
+        right_schema=schemas["right"],
+        suffixes=suffixes,
+        access=words["access"],
+        cells=words["cells"],
+        checkpoint=words["checkpoint"],
+        trigger=words["trigger"],
+        available_now=words["available_now"],
+        malformed=words["malformed"],
+        words={
+            **{"--" + name.replace("_", "-"): words[name] for name in kept},
+            "--time-left": times[0],
+            "--time-right": times[1],
+        },
+    )
+
+
+def pipeline(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str, str] | None, as_json: bool) -> None:
+    """Runs it and prints what it did; exit code 130 or 143 if it was stopped by a signal."""
+    from streamjoin.cli.live import Live
+    from streamjoin.spark.pipeline.endpoints import CONSOLE, pairs
+    from streamjoin.spark.pipeline.run import run
+    from streamjoin.spark.pipeline.session import Cluster, check_installed
+    from streamjoin.spark.pipeline.stop import Stop
+
+    asked = request(words, times, suffixes)
+    if as_json and asked.output.kind == CONSOLE:
+        raise typer.BadParameter("--json needs standard output for itself; give -o a folder or a topic")
+    packages = tuple(part.strip() for word in words["packages"] or [] for part in word.split(",") if part.strip())
+    cluster = Cluster(words["master"], pairs("--conf", words["conf"] or []), packages)
+    check_installed()
+    stop = Stop()
+    with Live("streamjoin join", _expected(asked)) as live:
+        report = run(asked, cluster, stop, live)
+    if as_json:
+        print(json.dumps(report))
+    else:
+        ended = "all input joined" if report["finished"] else "stopped; the same command goes on from the checkpoint"
+        print(
+            f"{report['results']:,} results from {report['rows_in']:,} rows in {report['seconds']:.1f} s, "
+            f"{report['late']:,} late rows: {ended}",
+            file=sys.stderr,
+        )
+    if stop.number is not None:
+        raise typer.Exit(TERMINATED if stop.number == signal.SIGTERM else INTERRUPTED)
+
+
+def _expected(asked: Request) -> int | None:
+    """How many rows will come, where that is known."""
+    counts = [end.options.get("tuples", "") if end.kind == "generate" else "" for end in (asked.left, asked.right)]
+    return sum(map(int, counts)) if all(counts) else None

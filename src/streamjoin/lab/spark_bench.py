@@ -1,0 +1,233 @@
+"""`streamjoin bench spark`: the Spark engine against Spark's own joins, in one session, every result verified.
+
+Both engines read the same Parquet files, one of each side per micro-batch: first those that fill the windows, then
+those that are measured. What they wrote is compared with the embedded engine's join of the same tables.
+
+Filling must not take hours where Spark compares every candidate. So the tuples that fill r and s lie in alternate
+strips of x, too far apart to be candidates of one another; arrivals lie everywhere and meet as many as in an even
+window. Under an opaque predicate there is no such trick, and only r's window is filled; arrivals are s.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.core.columns import as_numpy, flat
+from streamjoin.embedded.tables import join_tables
+from streamjoin.errors import StreamjoinError
+from streamjoin.lab import spark_peers as peers
+from streamjoin.lab.machine import machine
+from streamjoin.lab.spark_files import Files, opaque_files, static_tables, window_files
+from streamjoin.lab.workload import BAND
+from streamjoin.spark.settings import PROVIDER, ROCKSDB
+
+OPAQUE = "(r.x * 7919 + s.a * 104729) % 10007 = 5"
+DEFAULT_STORE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+SECONDS = 1_000  # the window of the band join, as stream time
+DAY = 86_400
+PARTS = ("opaque", "band", "tiny", "static")
+
+Report = Callable[[str], None]
+Maker = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured. Arrivals per side and micro-batch; Spark's grid compares so slowly that it gets fewer."""
+
+    windows: tuple[int, ...] = (100_000, 1_000_000)
+    opaque_window: int = 100_000
+    arrivals: int = 10_000
+    opaque_arrivals: int = 10_000
+    grid_arrivals: int = 200
+    batches: int = 4
+    tiny: int = 15
+    static: int = 1_000_000
+
+
+QUICK = Sizes((3_000,), 2_000, 300, 300, 100, 2, 4, 5_000)
+
+
+class Bench:
+    """The measurements in one session, one after the other."""
+
+    def __init__(self, spark: Any, folder: Path, sizes: Sizes, report: Report) -> None:
+        self._spark, self._folder, self._sizes, self._report = spark, folder, sizes, report
+        self.runs: list[dict[str, Any]] = []
+
+    def opaque(self) -> None:
+        """A predicate without keys: streamjoin against the grid."""
+        sizes = self._sizes
+        partitions = int(self._spark.conf.get("spark.sql.shuffle.partitions"))
+        labels = peers.labels_of(self._spark, partitions)
+        for engine, arrivals in (("streamjoin", sizes.opaque_arrivals), ("spark-grid", sizes.grid_arrivals)):
+            files = opaque_files(self._new("opaque"), sizes.opaque_window, arrivals, sizes.batches)
+            make = self._ours(OPAQUE, DAY) if engine == "streamjoin" else _grid(labels)
+            self._stream(engine, "opaque", OPAQUE, DAY, sizes.opaque_window, files, make)
+
+    def band(self) -> None:
+        """The papers' band at every window: streamjoin against both bucket rewrites."""
+        sizes = self._sizes
+        for window in sizes.windows:
+            files = window_files(self._new("band"), window, sizes.arrivals, sizes.batches, SECONDS)
+            for engine, make in (
+                ("streamjoin", self._ours(BAND, SECONDS)),
+                ("spark-bucket-1d", lambda r, s: peers.bucket_1d(r, s, SECONDS)),
+                ("spark-bucket-2d", lambda r, s: peers.bucket_2d(r, s, SECONDS)),
+            ):
+                self._stream(engine, "band", BAND, SECONDS, window, files, make)
+
+    def tiny(self) -> dict[str, float]:
+        """The trigger of a micro-batch of one tuple per side, and that of a stateful operator that does nothing."""
+        sizes = self._sizes
+        files = window_files(self._new("tiny"), 1_000, 1, sizes.tiny, SECONDS)
+        ours = self._trigger_ms(files, self._ours(BAND, SECONDS), ROCKSDB)[0]
+        floor = self._trigger_ms(files, _floor, ROCKSDB)[0]
+        tiny_ms, floor_ms = statistics.median(ours[1:]), statistics.median(floor[1:])
+        self._report(f"tiny micro-batch: {tiny_ms:,.0f} ms, a stateful operator alone: {floor_ms:,.0f} ms")
+        return {"tiny_ms": tiny_ms, "floor_ms": floor_ms, "tiny_above_floor_ms": tiny_ms - floor_ms}
+
+    def static(self) -> None:
+        """Two whole tables: streamjoin against both bucket rewrites."""
+        rows = self._sizes.static
+        tables = static_tables(self._new("static"), rows, SECONDS)
+        wanted = _fingerprint(join_tables(*tables.arrow, on=BAND, within=f"{SECONDS}s", time="ts"))
+        r, s = (self._spark.read.parquet(str(folder)) for folder in tables.folders)
+        for engine, make in (
+            ("streamjoin", self._ours(BAND, SECONDS)),
+            ("spark-bucket-1d", lambda r, s: peers.bucket_1d(r, s, SECONDS)),
+            ("spark-bucket-2d", lambda r, s: peers.bucket_2d(r, s, SECONDS)),
+        ):
+            spent, found = [], None
+            for _ in range(2):  # the first one also starts workers and compiles
+                start = time.perf_counter()
+                joined = make(r, s).selectExpr("count(*) AS c", "sum(pmod(n * 31 + m * 17, 1000003)) AS h").collect()[0]
+                spent.append(time.perf_counter() - start)
+                found = (joined["c"], joined["h"] or 0)
+            self._check(engine, found, wanted)
+            best = min(spent)
+            self._add(engine, "static band", rows, 2 * rows / best, rows * rows / best, 1_000 * best, rows)
+
+    def _stream(
+        self, engine: str, name: str, on: str, seconds: int, window: int, files: Files, make: Maker
+    ) -> None:
+        store = ROCKSDB if engine == "streamjoin" else DEFAULT_STORE
+        self._report(f"{engine}: {name}, window of {window:,} per side ...")
+        spent, found = self._trigger_ms(files, make, store)
+        wanted = join_tables(*files.arrow, on=on, within=f"{seconds}s", time="ts")
+        self._check(engine, _fingerprint(found), _fingerprint(wanted))
+        measured = spent[1:]  # the first one still compiles and starts workers
+        tuples = files.arrivals * len(measured)
+        per_second = 1_000 * tuples / sum(measured)
+        self._add(engine, name, window, per_second, per_second * window, statistics.median(measured), files.arrivals)
+
+    def _trigger_ms(self, files: Files, make: Maker, store: str) -> tuple[list[float], pa.Table]:
+        """Milliseconds of each measured micro-batch, and the pairs that the sink holds in the end."""
+        run = self._new("run")
+        before = self._spark.conf.get(PROVIDER)
+        self._spark.conf.set(PROVIDER, store)
+        try:
+            r, s = (
+                self._spark.readStream.schema(self._spark.read.parquet(str(folder)).schema)
+                .option("maxFilesPerTrigger", 1)
+                .parquet(str(folder))
+                .withWatermark("ts", "1 second")
+                for folder in files.folders
+            )
+            writer = make(r, s).writeStream.format("parquet").option("path", str(run / "out"))
+            query = writer.option("checkpointLocation", str(run / "checkpoint")).trigger(availableNow=True).start()
+            try:
+                query.awaitTermination()
+            finally:
+                query.stop()
+            triggers = [p["durationMs"]["triggerExecution"] for p in query.recentProgress if p["numInputRows"]]
+            found = self._spark.read.parquet(str(run / "out")).toArrow()
+        finally:
+            self._spark.conf.set(PROVIDER, before)
+            shutil.rmtree(run, ignore_errors=True)
+        return [float(ms) for ms in triggers[-files.batches :]], found
+
+    def _ours(self, on: str, seconds: int) -> Maker:
+        from streamjoin.spark import join
+
+        return lambda r, s: join(r, s, on=on, within=f"{seconds}s", time="ts").select("n", "m")
+
+    def _check(self, engine: str, found: Any, wanted: Any) -> None:
+        if tuple(found) != tuple(wanted):
+            raise StreamjoinError(f"wrong result of {engine}: rows and sum are {found}, should be {wanted}")
+
+    def _add(
+        self, engine: str, name: str, window: int, tuples: float, pairs: float, trigger: float, arrivals: int
+    ) -> None:
+        run = {"engine": engine, "predicate": name, "window": window, "tuples_per_s": tuples, "pairs_per_s": pairs}
+        self.runs.append({**run, "trigger_ms": trigger, "arrivals": arrivals, "verified": True})
+        self._report(
+            f"{engine:<16} {name:<12} window {window:>9,}  {tuples:>10,.0f} tuples/s  {pairs / 1e6:>10,.1f} M pairs/s  "
+            f"trigger {trigger:>8,.0f} ms  verified"
+        )
+
+    def _new(self, name: str) -> Path:
+        return Path(tempfile.mkdtemp(dir=self._folder, prefix=f"{name}-"))
+
+
+def measure(
+    spark: Any, sizes: Sizes = Sizes(), parts: tuple[str, ...] = PARTS, report: Report = lambda text: None  # noqa: B008
+) -> dict[str, Any]:
+    """All parts in one session; `runs` and what follows from them."""
+    with tempfile.TemporaryDirectory(prefix="streamjoin-bench-") as folder:
+        bench = Bench(spark, Path(folder), sizes, report)
+        floor: dict[str, float] = {}
+        for part in parts:
+            floor |= getattr(bench, part)() or {}
+    return {"runs": bench.runs, "ratios": ratios(bench.runs), **floor, "machine": machine() | {"spark": spark.version}}
+
+
+def ratios(runs: list[dict[str, Any]]) -> dict[str, float]:
+    """How many times as fast streamjoin is, per peer, predicate and window; and its trigger at the widest window.
+
+    >>> runs = [{"engine": e, "predicate": "band", "window": 9, "tuples_per_s": t, "pairs_per_s": t, "trigger_ms": 1.0}
+    ...         for e, t in (("streamjoin", 8.0), ("spark-bucket-1d", 2.0))]
+    >>> ratios(runs)
+    {'band 9 to spark-bucket-1d': 4.0}
+    """
+    ours = {(run["predicate"], run["window"]): run for run in runs if run["engine"] == "streamjoin"}
+    found = {}
+    for run in runs:
+        own = ours.get((run["predicate"], run["window"]))
+        if run["engine"] != "streamjoin" and own is not None:
+            by = "pairs_per_s" if run["predicate"] == "opaque" else "tuples_per_s"
+            found[f"{run['predicate']} {run['window']} to {run['engine']}"] = own[by] / run[by]
+    triggers = sorted((window, run["trigger_ms"]) for (name, window), run in ours.items() if name == "band")
+    if len(triggers) > 1:
+        found["trigger, widest window to narrowest"] = triggers[-1][1] / triggers[0][1]
+    return found
+
+
+def _grid(labels: list[int]) -> Maker:
+    return lambda r, s: peers.grid(r, s, OPAQUE, DAY, labels)
+
+
+def _fingerprint(pairs: pa.Table) -> tuple[int, int]:
+    """The number of pairs and a sum over them that tells which they are; Spark computes the same in SQL."""
+    n, m = (as_numpy(flat(pairs.column(name))).astype(np.int64) for name in ("n", "m"))
+    return pairs.num_rows, int(np.mod(n * 31 + m * 17, 1_000_003).sum())
+
+
+def _floor(r: Any, s: Any) -> Any:
+    """Both streams through a stateful Python operator that keeps a number and hands out nothing."""
+    from streamjoin.lab.spark_floor import Nothing
+
+    both = r.selectExpr("CAST(n % 2 AS INT) AS key", "n").union(s.selectExpr("CAST(m % 2 AS INT) AS key", "m AS n"))
+    return both.groupBy("key").transformWithState(
+        statefulProcessor=Nothing(), outputStructType="n BIGINT, m BIGINT", outputMode="Append", timeMode="EventTime"
+    )

@@ -1,0 +1,1 @@
+"""A join as a running pipeline: sources, sinks, session, and a query that is watched and can be stopped and resumed."""

@@ -1,0 +1,70 @@
+"""What a checkpoint belongs to: a note beside Spark's own files, so that no other pipeline continues it by mistake.
+
+Spark counts sources and remembers offsets, not names: with another folder it would go on in the middle of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from streamjoin.errors import FileError, OptionError
+from streamjoin.spark.pipeline.endpoints import Endpoint
+
+NOTE = "streamjoin-pipeline.json"
+
+
+def check_checkpoint(folder: str, words: dict[str, Any], output: Endpoint) -> bool:
+    """Whether the checkpoint continues an earlier run. Refuses one of another pipeline, and a mismatched output."""
+    path = Path(folder)
+    if path.is_file():
+        raise FileError(f'--checkpoint "{folder}" is a file; name a folder')
+    begun = (path / "offsets").is_dir() and any((path / "offsets").iterdir())
+    note = path / NOTE
+    if begun and note.exists():
+        try:
+            before = json.loads(note.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise FileError(f'--checkpoint "{folder}": its note {NOTE} cannot be read: {error}') from error
+        for option, value in words.items():
+            if before.get(option) != value:
+                raise OptionError(
+                    f'--checkpoint "{folder}" belongs to a pipeline with {option} {_shown(before.get(option))}, not '
+                    f"{_shown(value)}; repeat that to go on, or name a new folder to begin anew"
+                )
+    elif not begun and path.is_dir() and any(path.iterdir()) and not note.exists():
+        raise FileError(f'--checkpoint "{folder}" has other things in it; name an empty or a new folder')
+    if output.is_local:
+        written = (Path(output.place) / "_spark_metadata").is_dir()
+        committed = (path / "commits").is_dir() and any((path / "commits").iterdir())
+        if written and not begun:
+            raise OptionError(
+                f'{output.option} "{output.place}" was written by a pipeline with another checkpoint; name that one to '
+                "go on, or another output (Spark would silently leave out the first batches)"
+            )
+        if committed and not written:
+            raise OptionError(
+                f'--checkpoint "{folder}" has results behind it that are not in {output.option} "{output.place}"; '
+                "name the output of that pipeline, or a new checkpoint"
+            )
+    return begun
+
+
+def remember(folder: str, words: dict[str, Any]) -> None:
+    """Writes the note, whole or not at all."""
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path, prefix=f".{NOTE}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(words, file, indent=1)
+        os.replace(temporary, path / NOTE)
+    except OSError as error:
+        raise FileError(f'--checkpoint "{folder}" cannot be written: {error.strerror}; name another folder') from error
+
+
+def _shown(value: Any) -> str:
+    return "not given" if value is None else f'"{value}"'

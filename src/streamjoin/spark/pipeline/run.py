@@ -1,0 +1,253 @@
+"""A pipeline from its start to its end: two sources, the join, a sink, figures of every batch, and a clean stop."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamjoin.core.window import parse_duration
+from streamjoin.errors import OptionError, PipelineError, WindowError
+from streamjoin.spark.pipeline.endpoints import CONSOLE, Endpoint, check_reachable
+from streamjoin.spark.pipeline.memo import check_checkpoint, remember
+from streamjoin.spark.pipeline.session import Cluster, check_kafka, session
+from streamjoin.spark.pipeline.stop import Stop
+
+MALFORMED = ("fail", "drop")
+_LOOK = 0.25  # seconds between two looks at a running query
+_LAST_FIGURES = 5.0  # seconds to wait for what the listener is told about the last batch
+
+
+@dataclass(frozen=True)
+class Request:
+    """A pipeline, as asked for. Times and watermarks are those of left and right."""
+
+    left: Endpoint
+    right: Endpoint
+    output: Endpoint
+    on: str
+    within: Any
+    time: tuple[str, str]
+    watermark: tuple[str, str]
+    left_schema: str | None = None
+    right_schema: str | None = None
+    suffixes: tuple[str, str] | None = ("_r", "_s")
+    access: str = "auto"
+    cells: int | None = None
+    expected_rate: Any = None
+    checkpoint: str | None = None
+    trigger: str | None = None
+    available_now: bool = False
+    malformed: str = "fail"
+    words: dict[str, Any] = field(default_factory=dict)  # what must not change between runs of one checkpoint
+
+    @property
+    def ends(self) -> tuple[Endpoint, Endpoint, Endpoint]:
+        return self.left, self.right, self.output
+
+
+@dataclass
+class Figures:
+    """What was done so far, by the listener's account of each batch."""
+
+    batches: int = 0
+    rows_in: int = 0
+    results: int = 0
+    late: int = 0
+    comparisons: int = 0
+    latest: dict[str, Any] = field(default_factory=dict)
+    _seen: set[int] = field(default_factory=set)
+
+    def add(self, batch: dict[str, Any]) -> None:
+        number = int(batch["batch"])
+        if number in self._seen:  # Spark repeats the last batch's figures while it is idle
+            return
+        self._seen.add(number)
+        self.batches += 1
+        for name in ("rows_in", "results", "late", "comparisons"):
+            setattr(self, name, getattr(self, name) + int(batch.get(name) or 0))
+        self.latest = batch
+
+    def summary(self) -> dict[str, Any]:
+        totals = {name: getattr(self, name) for name in ("batches", "rows_in", "results", "late", "comparisons")}
+        last = {name: self.latest.get(name) for name in ("watermark", "state_rows", "state_bytes", "cells", "batch_ms")}
+        return totals | last
+
+    def knows(self, number: int) -> bool:
+        return number in self._seen
+
+
+def check(request: Request) -> bool:
+    """Refuses what can be refused without Spark; returns whether the checkpoint continues an earlier run."""
+    if request.malformed not in MALFORMED:
+        raise OptionError(f'--malformed "{request.malformed}" is not one of {", ".join(MALFORMED)}')
+    for option, text in (("--watermark", request.watermark[0]), ("--watermark", request.watermark[1])):
+        _interval(option, text)
+    if request.trigger is not None:
+        _interval("--trigger", request.trigger)
+        if request.available_now:
+            raise OptionError("--available-now takes what is there as fast as it can; leave out --trigger")
+    if request.available_now:
+        for end in (request.left, request.right):
+            if end.kind == "generate" and not end.options["tuples"]:
+                raise OptionError(
+                    f"--available-now with {end.option} generate://{end.topic} would never end; add tuples=100000 to it"
+                )
+    _check_predicate(request)
+    resumed = False
+    if request.checkpoint is None:
+        if request.output.kind != CONSOLE:
+            raise OptionError(
+                "name a folder with --checkpoint: it makes the pipeline go on after a stop without missing or "
+                "repeating results"
+            )
+    elif "://" not in request.checkpoint:
+        resumed = check_checkpoint(request.checkpoint, request.words, request.output)
+    for end in request.ends:
+        check_reachable(end)
+    return resumed
+
+
+def run(
+    request: Request,
+    cluster: Cluster,
+    stop: Stop,
+    report: Callable[[str, Figures], None] = lambda stage, figures: None,
+) -> dict[str, Any]:
+    """Runs until the end of the input (`available_now`) or until `stop` is set; returns what --json prints."""
+    resumed = check(request)
+    figures = Figures()
+    report("starting Spark", figures)
+    with session(cluster) as spark, stop.listening():
+        kafka = [end.option for end in request.ends if end.kind == "kafka"]
+        if kafka:
+            check_kafka(spark, kafka)
+        return run_in(spark, request, stop, report, figures, resumed)
+
+
+def run_in(
+    spark: Any,
+    request: Request,
+    stop: Stop,
+    report: Callable[[str, Figures], None],
+    figures: Figures,
+    resumed: bool = False,
+) -> dict[str, Any]:
+    """The same in a session that is already there."""
+    from pyspark.errors import StreamingQueryException
+
+    from streamjoin.spark.metrics import JoinListener
+
+    def took(batch: dict[str, Any]) -> None:
+        figures.add(batch)
+        report("running", figures)
+
+    joined = result(spark, request)
+    if request.checkpoint is not None and "://" not in request.checkpoint:
+        remember(request.checkpoint, request.words)
+    listener = JoinListener(took)
+    spark.streams.addListener(listener)
+    began = time.perf_counter()
+    query = None
+    try:
+        report("going on from the checkpoint" if resumed else "preparing the first batch", figures)
+        query = _writer(joined, request).start()
+        while not query.awaitTermination(_LOOK):
+            if stop.is_set():
+                report("stopping", figures)
+                break
+        stopped = stop.is_set()
+        query.stop()
+        _await_last(query, figures)
+    except StreamingQueryException as error:
+        raise explained(error) from error
+    finally:
+        if query is not None and query.isActive:
+            query.stop()
+        spark.streams.removeListener(listener)
+    return {
+        "engine": "spark",
+        "output": request.words.get("--output", request.output.place),
+        "seconds": round(time.perf_counter() - began, 3),
+        "finished": not stopped,
+        "resumed": resumed,
+        **figures.summary(),
+    }
+
+
+def result(spark: Any, request: Request) -> Any:
+    """The joined streaming DataFrame."""
+    from streamjoin.spark import join
+    from streamjoin.spark.pipeline.frames import stream
+
+    sides = []
+    ends = ((request.left, "r", request.left_schema), (request.right, "s", request.right_schema))
+    for (end, side, schema), column, delay in zip(ends, request.time, request.watermark, strict=True):
+        interval = _interval("--watermark", delay)
+        sides.append(stream(spark, end, side, schema, column, interval, request.malformed))
+    return join(
+        *sides,
+        on=request.on,
+        within=request.within,
+        time=request.time,
+        suffixes=request.suffixes,
+        access=request.access,
+        cells=request.cells,
+        expected_rate=request.expected_rate,
+    )
+
+
+def explained(error: Exception) -> PipelineError:
+    """The failure of a query in one message: our own error if it was one, else the first words of Spark's."""
+    text = str(error)
+    own = re.findall(r"streamjoin\.errors\.\w+: (.*)", text)
+    if own:
+        return PipelineError(own[-1].strip())
+    raised = re.findall(r"(?m)^\s*(?:Caused by: )?([\w.$]+(?:Exception|Error): .*)$", text)
+    words = raised[-1] if raised else text.strip().splitlines()[0]
+    words = re.sub(r"^\[STREAM_FAILED\].* terminated with exception: |(?: SQLSTATE: \w+)+$", "", words.strip())
+    deepest: Any = error
+    while getattr(deepest, "_cause", None) is not None:
+        deepest = deepest._cause
+    cause = str(deepest).strip().splitlines()[0] if deepest is not error and str(deepest).strip() else ""
+    because = f", because: {cause}" if cause and cause not in words and words not in cause else ""
+    return PipelineError(f"the pipeline failed: {words.strip()}{because} (run again with --debug to see all)")
+
+
+def _writer(joined: Any, request: Request) -> Any:
+    from streamjoin.spark.pipeline.frames import write
+
+    writer = write(joined, request.output, request.checkpoint)
+    if request.available_now:
+        return writer.trigger(availableNow=True)
+    if request.trigger is not None:
+        return writer.trigger(processingTime=_interval("--trigger", request.trigger))
+    return writer
+
+
+def _await_last(query: Any, figures: Figures) -> None:
+    """The listener is told a little later than the query ends."""
+    last = query.lastProgress
+    limit = time.monotonic() + _LAST_FIGURES
+    while last is not None and not figures.knows(int(last["batchId"])) and time.monotonic() < limit:
+        time.sleep(0.05)
+
+
+def _interval(option: str, text: str) -> str:
+    """A duration in the words of Spark."""
+    try:
+        length = parse_duration(text)
+    except WindowError as error:
+        raise OptionError(f"{option}: {error}") from error
+    if length < 0:
+        raise OptionError(f'{option} "{text}" is negative; write a delay such as "10 seconds", or "0 seconds"')
+    return f"{length // 1_000} microseconds"
+
+
+def _check_predicate(request: Request) -> None:
+    """The grammar of the predicate; columns and types are known once the sources are open."""
+    from streamjoin.core.predicate import as_tree
+
+    as_tree(request.on)

@@ -1,0 +1,182 @@
+"""The Spark session of a pipeline, which the command owns: settings, Java, and a log instead of a noisy terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from streamjoin.errors import OptionError, PipelineError, StreamjoinError, UnsupportedError
+from streamjoin.java import REMEDY, search
+
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+_PROVIDER = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where the pipeline runs: a Spark master, packages from Maven Central, and settings that outrank ours."""
+
+    master: str = "local[*]"
+    conf: dict[str, str] = field(default_factory=dict)
+    packages: tuple[str, ...] = ()
+    name: str = "streamjoin"
+
+    def settings(self) -> dict[str, str]:
+        """All settings that the session is started with."""
+        from streamjoin.spark.settings import recommended, required
+
+        own = {
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.ansi.enabled": "false",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.adaptive.enabled": "false",  # streams do not use it and would say so
+        }
+        if self.master.startswith("local"):
+            # Nobody else needs to reach the driver; a machine whose name does not resolve would not start at all.
+            own |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+            own |= recommended(_cores(self.master))
+            if not self.master.startswith("local-cluster"):
+                # The driver is the only executor. It cannot be lost, and a machine that slept must not count as that.
+                own["spark.network.timeout"] = "86400s"
+        if self.packages:
+            own["spark.jars.packages"] = ",".join(self.packages)
+        return own | required() | self.conf
+
+
+def _cores(master: str) -> int:
+    """How many tasks run at a time under a local master; the engine wants one shuffle partition for each.
+
+    >>> _cores("local"), _cores("local[3]"), _cores("local-cluster[2,1,1024]")
+    (1, 3, 2)
+    """
+    from streamjoin.core.cores import usable_cores
+
+    inside = master.partition("[")[2].rstrip("]").split(",")
+    if master.startswith("local-cluster") and len(inside) == 3:
+        return int(inside[0]) * int(inside[1])
+    if not inside[0]:
+        return 1
+    return int(inside[0]) if inside[0].isdecimal() else usable_cores()
+
+
+def check_installed() -> None:
+    """Refuses before anything is started if PySpark or a Java is missing."""
+    missing = [name for name in ("pyspark", "pandas", "google.protobuf") if not _installed(name)]
+    if missing:
+        raise UnsupportedError(
+            f"--engine spark needs {', '.join(missing)}; install with: pip install 'streamjoin[spark]', or take "
+            "--engine embedded"
+        )
+    found = search()
+    if found.java is None:
+        passed = "".join(f"; passed over {reason}" for reason in found.rejected)
+        raise UnsupportedError(f"--engine spark needs Java{passed}: {REMEDY}")
+
+
+def _installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+class Log:
+    """What Spark and its Python workers write: kept in a file, shown if the pipeline fails, else removed."""
+
+    def __init__(self) -> None:
+        handle, name = tempfile.mkstemp(prefix="streamjoin-spark-", suffix=".log")
+        os.close(handle)
+        self.path = Path(name)
+
+    @contextmanager
+    def taking_stderr(self) -> Iterator[None]:
+        """Processes started meanwhile have this file for their standard error, as long as they live."""
+        sys.stderr.flush()
+        kept = os.dup(2)
+        target = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        try:
+            os.dup2(target, 2)
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(target)
+            os.close(kept)
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+@contextmanager
+def session(cluster: Cluster) -> Iterator[Any]:
+    """A started session; stopped at the end. If something fails, the error names the file that Spark logged to."""
+    check_installed()
+    java = search().java
+    assert java is not None
+    os.environ["JAVA_HOME"] = java.home
+    if cluster.master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else whatever python3 is first on PATH
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    log = Log()
+    builder = SparkSession.builder.master(cluster.master).appName(cluster.name)
+    for key, value in cluster.settings().items():
+        builder = builder.config(key, value)
+    try:
+        with log.taking_stderr():
+            spark = builder.getOrCreate()
+    except (PySparkException, OSError) as error:
+        raise _not_started(cluster, log, error) from error
+    spark.sparkContext.setLogLevel(cluster.conf.get("spark.log.level", "ERROR"))
+    try:
+        yield spark
+    except BaseException as error:
+        spark.stop()
+        known = isinstance(error, StreamjoinError | KeyboardInterrupt | SystemExit)
+        if known and not isinstance(error, PipelineError):
+            log.remove()
+        else:
+            print(f"streamjoin: Spark's log is kept in {log.path}", file=sys.stderr)
+        raise
+    spark.stop()
+    log.remove()
+
+
+def _not_started(cluster: Cluster, log: Log, error: Exception) -> StreamjoinError:
+    """Says why a session did not start, as far as its log tells."""
+    lines = log.path.read_text(encoding="utf-8", errors="replace").splitlines()
+    if any("UNRESOLVED DEPENDENCIES" in line for line in lines):
+        missing = {line.strip(": \t") for line in lines if line.rstrip().endswith(": not found") and "::" in line}
+        names = "; ".join(sorted(missing))
+        return OptionError(
+            f"--packages {','.join(cluster.packages)}: not to be had from Maven Central ({names}); "
+            f"check the versions and the network. All that was tried is in {log.path}"
+        )
+    words = str(error).splitlines()[0]
+    reason = next((line.strip() for line in lines if "Exception" in line or "ERROR" in line), words)
+    return StreamjoinError(
+        f'Spark did not start with --master "{cluster.master}": {reason}. Its log is in {log.path}'
+    )
+
+
+def check_kafka(spark: Any, options: list[str]) -> None:
+    """Refuses Kafka without its connector, which the PySpark package does not bring."""
+    from py4j.protocol import Py4JError
+
+    try:
+        loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        spark._jvm.java.lang.Class.forName(_PROVIDER, False, loader)
+    except Py4JError:
+        raise OptionError(
+            f"{' and '.join(options)}: Kafka needs Spark's connector, which PySpark does not bring; add "
+            f"--packages {CONNECTOR}:{spark.version} (from Maven Central), or its jars with --conf spark.jars=..."
+        ) from None
