@@ -41,13 +41,13 @@ class Intake:
     @property
     def origins(self) -> tuple[float | None, ...]:
         """Where the axes of the boxes begin, the place in the window first; None where no tuple has decided it yet."""
-        return (self._place_origin, *(float(x) if self._anchored else None for x in self._origin))
+        return (self._place_origin, *(float(x) if self.anchored else None for x in self.origin))
 
     @origins.setter
     def origins(self, origins: tuple[float | None, ...]) -> None:
         self._place_origin = origins[0]
-        self._anchored = None not in origins[1:]
-        self._origin[:] = [origin or 0.0 for origin in origins[1:]]
+        self.anchored = None not in origins[1:]
+        self.origin[:] = [origin or 0.0 for origin in origins[1:]]
 
     def reader(self, side: str) -> RunReader:
         """What probes frozen runs of a side. A predicate that leads to no access is tested in long stretches."""

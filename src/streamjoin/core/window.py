@@ -195,7 +195,7 @@ class TimeWindow(Window):
         return min(max(watermark + self.bounds(side)[0], SINCE_EVER), FOREVER)
 
     def expiry(self, side: str, at: int) -> int:
-        return min(max(at - self._bounds(OTHER[side])[0] + 1, SINCE_EVER), FOREVER)
+        return min(max(at - self.bounds(OTHER[side])[0] + 1, SINCE_EVER), FOREVER)
 
     def describe(self) -> str:
         return f"{showticks(self.lower, self.unit)} <= s.time - r.time <= {showticks(self.upper, self.unit)}"
