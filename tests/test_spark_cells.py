@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import streams
 from cells import Cluster, contents, expected, spec_of
 from oracle import Interval, TumblingTime
-from streamjoin.errors import OptionError, StateError
+from streamjoin.errors import OptionError, PredicateError, StateError
 from streamjoin.spark import cell as cell_module
 from streamjoin.spark.engine import engine_of
 from streamjoin.spark.routing import Router, cell_keys
@@ -182,6 +182,11 @@ def test_another_join_is_refused(tmp_path: Path) -> None:
         other.cells = cluster.cells
         with pytest.raises(StateError, match=f"its {what} was"):
             other.batch(r, s) if what != "columns of r" else other._visit(0, {"r": [], "s": []}, 0)
+
+
+def test_a_function_that_does_not_compile_fails_at_once() -> None:
+    with pytest.raises(PredicateError, match="does not compile"):
+        spec_of(lambda r, s: input(r.x) == s.a, 5)
 
 
 def test_a_changed_function_is_refused() -> None:

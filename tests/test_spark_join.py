@@ -204,6 +204,8 @@ def test_refusals(spark: Any, feed: Feed) -> None:
     common = {"on": "r.x = s.a", "within": "5 seconds", "time": "t"}
     with pytest.raises(SchemaError, match=r'r\.t has no watermark.*withWatermark\("t", "10 seconds"\)'):
         sj.join(plain, s, **common)
+    with pytest.raises(SchemaError, match=r"r\.rid is an integer.*timestamp_seconds"):
+        sj.join(r, s, **{**common, "within": 5, "time": ("rid", "sid")})
     with pytest.raises(UnsupportedError, match="a window of rows needs an order of arrival"):
         sj.join(r, s, **{**common, "within": sj.last(5)})
     with pytest.raises(UnsupportedError, match="r is a stream and s is not"):

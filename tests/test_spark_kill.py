@@ -43,6 +43,14 @@ def wait_for(condition: Any, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.05)
 
 
+def is_worker(process: psutil.Process) -> bool:
+    """Does this process run Python code for tasks? Its parent, the daemon, only starts such processes."""
+    try:
+        return "pyspark.daemon" in " ".join(process.cmdline()) and not process.children()
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return False
+
+
 def end(process: subprocess.Popen[bytes]) -> None:
     """Kills a driver together with the Java and Python processes that it started, and no others."""
     if process.poll() is None:
@@ -67,12 +75,7 @@ def test_driver_and_workers_are_killed(spark: Any, tmp_path: Path) -> None:
     process = start(tmp_path)
     try:
         wait_for(lambda: committed(tmp_path) >= 2, process)
-        workers = [
-            child
-            for child in psutil.Process(process.pid).children(recursive=True)
-            if "pyspark.daemon" in " ".join(child.cmdline()) and not child.children()
-        ]
-        for worker in workers[:1]:
+        for worker in [child for child in psutil.Process(process.pid).children(recursive=True) if is_worker(child)][:1]:
             worker.send_signal(signal.SIGKILL)
         after = committed(tmp_path) + 2
         wait_for(lambda: committed(tmp_path) >= after, process)

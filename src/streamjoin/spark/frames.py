@@ -103,6 +103,11 @@ def _check_stream(frames: dict[str, Any], spec: JoinSpec) -> None:
         )
     for side, df in frames.items():
         name = str(spec.plan.times[side])
+        if spec.plan.unit == "int":
+            raise SchemaError(
+                f"{side}.{name} is an integer, and a stream needs a watermark, which Spark keeps on timestamps; add: "
+                f'df_{side} = df_{side}.withColumn("{name}", F.timestamp_seconds("{name}")), and a watermark on it'
+            )
         if WATERMARK not in (df.schema[name].metadata or {}):
             raise SchemaError(
                 f"{side}.{name} has no watermark, so its tuples would be kept for ever; add: "

@@ -98,7 +98,18 @@ def make_spec(
     router, reasons = choose_router(plan.analysis, cells, split, bucket, rates or (1.0, 1.0))
     spec = JoinSpec(plan, router, result_time, rates, reasons)
     spec.output_schema()
+    if any(node.op == "function" for node in walk(plan.analysis.tree)):
+        _compile(plan)
     return spec
+
+
+def _compile(plan: Plan) -> None:
+    """Has a Python function compiled here and now: what does not compile should fail before a query starts."""
+    from streamjoin.core.intake import Intake
+
+    intake = Intake(plan, plan.program(), place=True)
+    for side in "rs":
+        intake.store(side)
 
 
 def _limited(analysis: Analysis, access: str) -> Analysis:
