@@ -6,6 +6,7 @@ module. Fewer, of the shapes that the analysis turns into hash and band access, 
 
 from __future__ import annotations
 
+import os
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -57,6 +58,11 @@ def sample(seed: int, n: int, edges: bool) -> tuple[list[E], list[dict[str, Any]
     draw = Predicates(rng)
     trees = [draw.shape() if rng.random() < 0.3 else draw.tree(rng.choice((1, 2, 3))) for _ in range(n)]
     return trees, rows(rng, 40, "r", edges), rows(rng, 40, "s", edges)
+
+
+def seeds(suite: int, soak: int) -> range:
+    """Each is another predicate to compile, a second or two of it: few in the suite, many in a soak."""
+    return range(soak if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else suite)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -121,13 +127,13 @@ def fuzz_join(e: E, seed: int, on: Any, **options: Any) -> None:
             check(e, rs, ss, want, got)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(16, 200))
 def test_equalities_and_bands_in_every_spelling(seed: int) -> None:
     e = Predicates(Random(4000 + seed)).shape()
     fuzz_join(e, seed, to_sql(e))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(4, 40))
 def test_operators_mean_the_same_as_sql(seed: int) -> None:
     draw = Predicates(Random(5000 + seed))
     e = draw.shape() if seed % 2 else draw.tree(2)
@@ -145,7 +151,7 @@ def test_operators_build_the_same_tree_as_sql() -> None:
         check(trees[i], rs, ss, wanted[i], np.asarray(got))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(4, 40))
 def test_whole_joins_of_random_trees(seed: int) -> None:
     e = Predicates(Random(6000 + seed)).tree(3)
     fuzz_join(e, seed, to_sql(e))

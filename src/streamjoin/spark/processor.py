@@ -59,6 +59,7 @@ class JoinProcessor(StatefulProcessor):
     def init(self, handle: Any) -> None:
         self._handle = handle
         self._state = SparkState(handle)
+        self._told: dict[int, tuple[int, ...]] = {}  # cells of this micro-batch and what was reported of their state
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         from streamjoin.spark.wire import unpack
@@ -97,17 +98,21 @@ class JoinProcessor(StatefulProcessor):
             self._handle.registerTimer(manifest.timer)
         cell.save()
         tally = cell.tally
+        held = (1, tally.chunks, tally.state_rows, tally.state_bytes)
+        # Reports are added up. A cell that has rows and a timer in one micro-batch is visited twice but counts once.
+        more = [now - before for now, before in zip(held, self._told.get(number, (0,) * len(held)), strict=True)]
+        self._told[number] = held
         yield Row(
             rows=None,
             results=tally.results,
             late=tally.late,
             comparisons=tally.comparisons,
-            cells=1,
-            chunks=tally.chunks,
+            cells=more[0],
+            chunks=more[1],
             cache_hits=cache.hits - hits,
             cache_misses=cache.misses - misses,
-            state_rows=tally.state_rows,
-            state_bytes=tally.state_bytes,
+            state_rows=more[2],
+            state_bytes=more[3],
         )
 
 
