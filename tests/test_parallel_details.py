@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 import time
 from typing import Any
@@ -16,7 +17,7 @@ from streamjoin.errors import ClosedError, DataError, StreamjoinError
 
 SCHEMA = pa.schema({"t": pa.int64(), "x": pa.int64()})
 NEAR = "r.x BETWEEN s.x - 1 AND s.x + 1"
-PARALLEL = ["cell", "handshake", "low_latency", "grid"]
+PARALLEL = ["cell", "biclique", "handshake", "low_latency", "grid"]
 
 
 def make(on: str = NEAR, within: Any = 1000, **options: Any) -> sj.Join:
@@ -86,6 +87,18 @@ def test_a_join_that_is_never_closed_leaves_no_threads() -> None:
     while threads() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not threads()
+
+
+def test_pinned_workers_stay_on_a_core_each() -> None:
+    with make(algorithm="low_latency", workers=2, pin=True) as join:
+        join.push_r(batch(0, 10))
+        join.push_s(batch(0, 10))
+        time.sleep(0.2)
+        workers = [t for t in threading.enumerate() if t.name.startswith("streamjoin-worker-")]
+        places = [os.sched_getaffinity(thread.native_id or 0) for thread in workers]
+        assert all(len(place) == 1 for place in places)
+        assert len(set().union(*places)) == min(len(workers), len(os.sched_getaffinity(0)))
+    assert rows(join) == 100
 
 
 def test_idle_workers_rest() -> None:

@@ -60,8 +60,9 @@ N = 20_000
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-def test_two_pushers_and_a_poller(ordered: bool) -> None:
-    j = new_join(ordered=ordered)
+@pytest.mark.parametrize("algorithm", ["kang", "cell", "biclique", "handshake", "low_latency", "grid"])
+def test_two_pushers_and_a_poller(algorithm: str, ordered: bool) -> None:
+    j = new_join(ordered=ordered, algorithm=algorithm)
     out: list[pa.RecordBatch] = []
     done = threading.Event()
 

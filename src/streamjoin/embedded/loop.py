@@ -257,6 +257,8 @@ def perform(w):
 def insert(w, body):
     """Makes tuples part of this node's window. False if its index must grow first."""
     side = body[SIDE]
+    if w.window[side, OLDEST] == w.window[side, NEWEST]:  # it is empty, maybe since long before these tuples
+        w.window[side, OLDEST] = w.window[side, NEWEST] = body[FIRST]
     enter = w.functions[1 - side, ENTER]
     if enter:
         job = w.jobs[2 * (1 - side)]
@@ -264,8 +266,6 @@ def insert(w, body):
         if not call(enter, w.job_address[2 * (1 - side)]):
             body[FIRST] = job[words.LOW]  # some may be in already
             return False
-    if w.window[side, OLDEST] == w.window[side, NEWEST]:
-        w.window[side, OLDEST] = body[FIRST]
     w.window[side, NEWEST] = body[STOP]
     return True
 
