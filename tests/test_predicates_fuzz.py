@@ -65,7 +65,7 @@ def seeds(suite: int, soak: int) -> range:
     return range(soak if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else suite)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1, 3))
 def test_generated_code_on_small_values(seed: int, soak: bool) -> None:
     trees, rs, ss = sample(1000 + seed, 2_000 if soak else 24, edges=False)
     wanted = [matrix(e, rs, ss) for e in trees]
@@ -143,7 +143,7 @@ def test_operators_mean_the_same_as_sql(seed: int) -> None:
 def test_operators_build_the_same_tree_as_sql() -> None:
     """Two spellings of one tree give the same verdicts, for many trees at once."""
 
-    trees, rs, ss = sample(5500, 25, edges=False)
+    trees, rs, ss = sample(5500, 12, edges=False)
     wanted = [matrix(e, rs, ss) for e in trees]
     clean = [i for i, w in enumerate(wanted) if not may_raise(w)]
     parsed = [as_tree(to_expression(trees[i])) for i in clean]
