@@ -55,6 +55,15 @@ def tables(
     _show(bench.tables(rows=rows, rounds=rounds), as_json)
 
 
+def _chosen(parts: str, known: str) -> tuple[str, ...]:
+    """The parts of a benchmark that --parts names."""
+    chosen = tuple(part.strip() for part in parts.split(","))
+    unknown = [part for part in chosen if part not in known.split(",")]
+    if unknown:
+        raise typer.BadParameter(f'--parts "{unknown[0]}" is not one of {known}')
+    return chosen
+
+
 PARTS = "scaling,sustained,band,latency,order"
 
 
@@ -73,10 +82,7 @@ def parallel(
     """The papers' band join under all parallel algorithms: scaling, sustained rates, latency, the price of order."""
     from streamjoin.lab.parallel import parallel as measure
 
-    chosen = tuple(part.strip() for part in parts.split(","))
-    unknown = [part for part in chosen if part not in PARTS.split(",")]
-    if unknown:
-        raise typer.BadParameter(f'--parts "{unknown[0]}" is not one of {PARTS}')
+    chosen = _chosen(parts, PARTS)
     figures = measure(
         seconds,
         rate,
@@ -119,10 +125,7 @@ def spark(
     """The Spark engine against Spark's own joins, made legal by hand; takes about half an hour."""
     from streamjoin.spark.pipeline.session import Cluster, check_installed, session
 
-    chosen = tuple(part.strip() for part in parts.split(","))
-    unknown = [part for part in chosen if part not in SPARK_PARTS.split(",")]
-    if unknown:
-        raise typer.BadParameter(f'--parts "{unknown[0]}" is not one of {SPARK_PARTS}')
+    chosen = _chosen(parts, SPARK_PARTS)
     check_installed()
     from streamjoin.lab import spark_bench
 

@@ -90,15 +90,16 @@ def take_rows(table: pa.Table, rows: Array) -> pa.Table:
 
 
 @lru_cache
-def _is_number(t: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(t) or pa.types.is_floating(t))
+def lies_as(t: pa.DataType, dtype: np.dtype[Any]) -> bool:
+    """Does an Arrow column of this type lie in memory as an array of that one?"""
+    return bool((pa.types.is_integer(t) or pa.types.is_floating(t)) and _dtype(t) == dtype)
 
 
 def _roles(array: pa.Array, part: Part, side: str) -> dict[str, Array]:
     valid = np.ones(len(array), np.bool_)
     if array.null_count:
         valid = as_numpy(array.is_valid())
-    elif _is_number(array.type) and _dtype(array.type) == part.dtype:
+    elif lies_as(array.type, part.dtype):
         return {"value": as_numpy(array), "valid": valid}
     if part.type.kind in ("string", "binary"):
         high, low = _digests(array)

@@ -32,7 +32,7 @@ class Intake:
         self.program = program
         self._modules: dict[str, ModuleType] = {side: program.prepare(side) for side in "rs"}
         # Where in `entry` the arrays are that the exact test reads.
-        self._stored = {side: [program.entry[side].index(part) for part in program.stored[side]] for side in "rs"}
+        self.stored = {side: [program.entry[side].index(part) for part in program.stored[side]] for side in "rs"}
         self.origin: Array = np.zeros(len(program.dimensions))
         self.anchored = not len(self.origin)
         self._place = int(place)
@@ -141,7 +141,7 @@ class Intake:
             self._put_on_axis(since, lo[0])
             self._put_on_axis(until, hi[0])
             self._put_on_axis(at, coord[0])
-        columns = tuple([entry[k] for k in self._stored[side]])
+        columns = tuple([entry[k] for k in self.stored[side]])
         number = np.arange(first, first + count, dtype=np.int64)
         if count == n:
             return Tuples(columns, lo, hi, coord, width, key, at, since, until, number), None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.core.columns import address
+from streamjoin.core.columns import address, lies_as
 from streamjoin.core.intake import Intake
 from streamjoin.core.kernels import arrive
 from streamjoin.core.kernels.layout import TROUBLE_FIELDS, Array
@@ -28,14 +28,14 @@ class Direct:
         window, program = plan.window, intake.program
         assert isinstance(window, TimeWindow)
         schema, parts, dims = plan.schemas[side], program.entry[side], len(program.dimensions)
-        self._intake, self._side, self._tape = intake, side, tape
+        self._intake, self._tape = intake, tape
         self._time = schema.get_field_index(plan.times[side])
         self._values = [
             (arrive.COLUMNS + k, schema.get_field_index(part.column), part.dtype.itemsize)
             for k, part in enumerate(parts)
             if part.role == "value"
         ]
-        self._stored = np.array([parts.index(part) for part in program.stored[side]], np.int64)
+        self._stored = np.array(intake.stored[side], np.int64)
         frame = self._frame = np.zeros(arrive.COLUMNS + len(parts), np.int64)
         self._address = address(frame)
         self._arrays = {
@@ -71,7 +71,7 @@ class Direct:
         time = schema.field(name).type
         ticks = pa.int64() if plan.unit == "int" else pa.timestamp(plan.unit, getattr(time, "tz", None))
         return time == ticks and all(
-            part.role == "valid" or (part.role == "value" and _plain(schema.field(part.column).type, part.dtype))
+            part.role == "valid" or (part.role == "value" and lies_as(schema.field(part.column).type, part.dtype))
             for part in intake.program.entry[side]
         )
 
@@ -96,11 +96,6 @@ class Direct:
             return None
         self._tape.head += n
         return at
-
-
-def _plain(t: pa.DataType, dtype: np.dtype[np.generic]) -> bool:
-    """Does an Arrow column of this type lie in memory as an array of that one?"""
-    return bool((pa.types.is_integer(t) or pa.types.is_floating(t)) and t.to_pandas_dtype() == dtype)
 
 
 def _flat(batch: pa.RecordBatch | pa.Table, column: int) -> pa.Array | None:

@@ -57,8 +57,7 @@ def run(
     report("verifying: every pair of the two streams is looked at", 1.0)
     expected = expected_pairs(sources["r"].sent(), sources["s"].sent(), parse_duration(window) // 1000)
     got = np.concatenate([np.zeros((0, 2), np.int64), *found])
-    if not np.array_equal(sorted_pairs(got), sorted_pairs(expected)):
-        raise StreamjoinError(f"the join returned {len(got)} pairs, the oracle {len(expected)}, or others")
+    verify(got, expected)
     return {
         "engine": "embedded",
         "results": len(got),
@@ -92,6 +91,12 @@ def expected_pairs(r: tuple[Array, Array, Array], s: tuple[Array, Array, Array],
     return np.concatenate(pairs)
 
 
-def sorted_pairs(pairs: Array) -> Array:
+def verify(got: Array, expected: Array) -> None:
+    """Raises unless both are the same pairs, in whatever order."""
+    if not np.array_equal(_sorted(got), _sorted(expected)):
+        raise StreamjoinError(f"the join returned {len(got)} pairs, the oracle {len(expected)}, or others")
+
+
+def _sorted(pairs: Array) -> Array:
     """In the order of r's time, then of s's."""
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]

@@ -11,8 +11,7 @@ import numpy as np
 
 from streamjoin.core.columns import as_numpy, flat
 from streamjoin.core.window import parse_duration
-from streamjoin.errors import StreamjoinError
-from streamjoin.lab.demo import expected_pairs, sorted_pairs
+from streamjoin.lab.demo import expected_pairs, verify
 from streamjoin.lab.machine import machine
 from streamjoin.lab.workload import BAND, Array
 from streamjoin.spark.pipeline.endpoints import SETTINGS, sink, source
@@ -55,8 +54,7 @@ def run_verified(
     start = microseconds(SETTINGS["start"])
     r, s = (papers(side, 0, tuples, rate, start=start) for side in "rs")
     expected = expected_pairs(r, s, parse_duration(window) // 1000)
-    if not np.array_equal(sorted_pairs(got), sorted_pairs(expected)):
-        raise StreamjoinError(f"the join returned {len(got)} pairs, the oracle {len(expected)}, or others")
+    verify(got, expected)
     return {
         "engine": "spark",
         "results": len(got),
