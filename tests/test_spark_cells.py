@@ -221,12 +221,16 @@ def test_the_processor_as_spark_calls_it(tmp_path: Path, monkeypatch: Any) -> No
     case = streams.BY_NAME["band"]
     assert sorted(pairs) == expected(case, Interval(-5, 5), rows["r"], rows["s"])
     assert sum(row.results for row in out) == len(pairs)
-    assert len(tester.peekMapState("chunks", key)) == 2
+
+    def chunks() -> list[int]:
+        return [number for (number,) in tester.peekMapState("chunks", key) if number >= 0]  # below: the manifest
+
+    assert len(chunks()) == 2
     last = max(row["t"] for side in "rs" for row in rows[side])
     tester.setWatermark(1000 * (1_000 + last + 3))
-    assert tester.peekMapState("chunks", key)
+    assert chunks()
     tester.setWatermark(1000 * (1_000 + last + 6))
-    assert not tester.peekMapState("chunks", key)
+    assert not chunks()
 
 
 def test_tumbling_state_goes(tmp_path: Path) -> None:
