@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
+PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint soak bench lock clean
@@ -34,10 +35,10 @@ lint: $(STAMP) ## ruff and mypy only
 	$(BIN)/mypy
 
 test: lint ## ruff, mypy and the whole suite
-	$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 soak: $(STAMP) ## the property tests with many more examples
-	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -q $(PYTEST_ARGS)
+	HYPOTHESIS_PROFILE=soak $(PYTEST) $(PYTEST_ARGS)
 
 bench: $(STAMP) ## the benchmarks
 	$(BIN)/streamjoin bench scan

@@ -28,6 +28,17 @@ settings.register_profile("soak", deadline=None, max_examples=2_000, suppress_he
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where the suite runs in two processes, one of them has Spark, and a file's other tests stay together.
+
+    They share kernels. Only fuzzing has none to share: it goes wherever there is time.
+    """
+    for item in items:
+        needs_spark = item.get_closest_marker("spark") or "spark" in getattr(item, "fixturenames", ())
+        if needs_spark or "fuzz" not in item.path.name:
+            item.add_marker(pytest.mark.xdist_group("spark" if needs_spark else item.path.name))
+
+
 @pytest.fixture(scope="session")
 def soak() -> bool:
     return os.environ.get("HYPOTHESIS_PROFILE") == "soak"

@@ -34,28 +34,41 @@ DEFAULTS = {  # access: predicate, window, rate to sustain, batch, largest key
 }
 
 
+class Scan:
+    """The 2-D band scan of one window by one batch of probes, its pairs verified."""
+
+    def __init__(self, tuples: int = 1_000_000) -> None:
+        _, intake = _plan(BAND, "1 day", "scan")
+        r, s = Source("r", 1_000_000), Source("s", 1_000_000)
+        window, batch = s.batch(tuples), r.batch(SCAN_PROBES)
+        self._store = intake.store("s")
+        self._store.insert(_prepared(intake, "s", window, 0))
+        self._probes = _prepared(intake, "r", batch, 0)
+        found = _collected(self._store.probe(self._probes))
+        sample = range(0, SCAN_PROBES, SCAN_PROBES // CHECKED)
+        _check(found, r, s, sample, tuples, 86_400 * MICROSECONDS, equality=False)
+        self.sent = r.sent(), s.sent()
+        self.pairs = len(found[0])
+
+    def run(self, seconds: float) -> float:
+        """Comparisons/s on one core, with pairs emitted."""
+        rounds, start = 0, time.perf_counter()
+        self._store.comparisons = 0
+        while (elapsed := time.perf_counter() - start) < seconds or not rounds:
+            for _ in self._store.probe(self._probes):
+                pass
+            rounds += 1
+        return self._store.comparisons / elapsed
+
+
 def scan(tuples: int = 1_000_000, seconds: float = 5.0) -> dict[str, Any]:
     """The 2-D band scan of one window on one core, with pairs emitted; beside it the same in C, if it can be built."""
-    _, intake = _plan(BAND, "1 day", "scan")
-    r, s = Source("r", 1_000_000), Source("s", 1_000_000)
-    window, batch = s.batch(tuples), r.batch(SCAN_PROBES)
-    store = intake.store("s")
-    store.insert(_prepared(intake, "s", window, 0))
-    probes = _prepared(intake, "r", batch, 0)
-    found = _collected(store.probe(probes))
-    sample = range(0, SCAN_PROBES, SCAN_PROBES // CHECKED)
-    _check(found, r, s, sample, tuples, 86_400 * MICROSECONDS, equality=False)
-    rounds, start = 0, time.perf_counter()
-    store.comparisons = 0
-    while (elapsed := time.perf_counter() - start) < seconds or not rounds:
-        for _ in store.probe(probes):
-            pass
-        rounds += 1
-    per_second = store.comparisons / elapsed
-    reference = reference_scan(r.sent(), s.sent(), len(found[0]))
+    bare = Scan(tuples)
+    per_second = bare.run(seconds)
+    reference = reference_scan(*bare.sent, bare.pairs)
     return {
         "comparisons_per_s": per_second,
-        "pairs": len(found[0]),
+        "pairs": bare.pairs,
         "verified": True,
         "window_tuples": tuples,
         "c_comparisons_per_s": reference,

@@ -136,6 +136,12 @@ class Harness:
             taken += push
         return taken / spent, (self.comparisons() - compared) / spent
 
+    def rest(self) -> None:
+        """Waits until the workers have nothing left to do."""
+        while any(worker["queue_depth"] for worker in self.driver.stats()):
+            time.sleep(0.001)
+        time.sleep(0.03)  # the last messages have left their queues, not yet their workers
+
     def pace(self, rate: float, batch: int, seconds: float) -> dict[str, Any]:
         """Batches of both streams at a real pace. Returns the latencies in milliseconds.
 

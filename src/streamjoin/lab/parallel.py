@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -32,12 +33,12 @@ from streamjoin.lab.machine import machine
 from streamjoin.lab.workload import BAND, Source, schema
 
 ALGORITHMS = ("cell", "biclique", "handshake", "low_latency", "grid")
-SCALING = ("handshake", "low_latency", "grid")
 HIT_RATE = 21 / 10_000 * 20 / 9_999  # of the papers' workload: 21 integers of 10,000, 20 units of 9,999
 WINDOW, SHORT_WINDOW = "15 minutes", "200 seconds"
 SMALL_BATCH = 4  # LLHJ 7.3.1
 BAND_BATCH = 65_536
-ROUNDS = 2
+TURN = 1.0  # seconds at a time where several take turns
+ORDER_PUSH, ORDER_TURN = 256, 0.5  # tuples per push, seconds per turn
 
 Report = Callable[[str], None]
 
@@ -54,12 +55,13 @@ def parallel(
     report: Report = lambda text: None,
 ) -> dict[str, Any]:
     """The papers' band join on all cores. `runs` has an object for every measured configuration."""
-    bare = bench.scan(seconds=min(seconds, 3.0))["comparisons_per_s"]
+    scan = bench.Scan()
+    bare = scan.run(min(seconds, 3.0))
     report(f"bare scan kernel, one core: {bare / 1e9:.1f} G comparisons/s")
     runs: list[dict[str, Any]] = []
     figures: dict[str, Any] = {"bare_comparisons_per_s": bare}
     if "scaling" in parts:
-        figures["scaling"] = _scaling(runs, seconds, rate, window, bare, report)
+        figures["scaling"] = _scaling(runs, seconds, rate, window, scan, report)
     if "sustained" in parts:
         figures["sustained"] = _sustained(runs, seconds, rate, window, bare, report)
     if "band" in parts:
@@ -75,8 +77,12 @@ def _run(case: Case, seconds: float) -> dict[str, Any]:
     """One configuration at full speed, verified."""
     harness = Harness(case)
     rate, compared = harness.run(seconds)
-    results = harness.results
     harness.close()
+    return _described(harness, rate, compared)
+
+
+def _described(harness: Harness, rate: float, compared: float) -> dict[str, Any]:
+    case = harness.case
     return {
         "algorithm": case.algorithm,
         "workers": case.workers,
@@ -85,7 +91,7 @@ def _run(case: Case, seconds: float) -> dict[str, Any]:
         "rate_per_stream": rate,
         "latency_ms": None,
         "verified": True,
-        "results": results,
+        "results": harness.results,
         "filled_for_rate": case.rate,
         "window": case.window,
         "window_tuples": harness.filled,
@@ -94,20 +100,33 @@ def _run(case: Case, seconds: float) -> dict[str, Any]:
 
 
 def _scaling(
-    runs: list[dict[str, Any]], seconds: float, rate: float, window: str, bare: float, report: Report
+    runs: list[dict[str, Any]], seconds: float, rate: float, window: str, scan: bench.Scan, report: Report
 ) -> dict[str, Any]:
-    """Two workers against one, with the windows of one rate: the best round of each."""
+    """Two workers against one and one against the bare kernel, with the windows of one rate.
+
+    The three take turns of a second, because the speed of a core changes by a third within a minute here: what counts
+    is the median of the ratios within a round.
+    """
     found: dict[str, Any] = {}
     for algorithm in ALGORITHMS:
-        best = [0.0, 0.0]
-        for _ in range(ROUNDS):  # in turns: the machine's moods are to meet both
-            for k, workers in enumerate((1, 2)):
-                run = _run(Case(algorithm, workers, "scan", window, rate), seconds)
-                runs.append(run)
-                best[k] = max(best[k], run["comparisons_per_s"])
-                speed = run["comparisons_per_s"] / 1e9
-                report(f"{algorithm}, {workers} worker(s), scan: {speed:.2f} G comparisons/s, verified")
-        found[algorithm] = {"two_to_one": best[1] / best[0], "one_to_bare": best[0] / bare}
+        both = [Harness(Case(algorithm, workers, "scan", window, rate)) for workers in (1, 2)]
+        turns: list[list[tuple[float, float]]] = [[], []]
+        bare: list[float] = []
+        for _ in range(max(2, round(3 * seconds))):
+            bare.append(scan.run(TURN))
+            for harness, taken in zip(both, turns, strict=True):
+                taken.append(harness.run(TURN))
+                harness.rest()
+        speeds = [np.array([compared for _, compared in taken]) for taken in turns]
+        ratios = {"two_to_one": speeds[1] / speeds[0], "one_to_bare": speeds[0] / np.array(bare)}
+        for harness, taken in zip(both, turns, strict=True):
+            harness.close()
+            runs.append(_described(harness, *(float(np.median(values)) for values in zip(*taken, strict=True))))
+            speed = runs[-1]["comparisons_per_s"] / 1e9
+            report(f"{algorithm}, {harness.case.workers} worker(s), scan: {speed:.2f} G comparisons/s, verified")
+        found[algorithm] = {name: float(np.median(values)) for name, values in ratios.items()}
+        found[algorithm] |= {f"{name}_quartiles": np.percentile(v, [25, 75]).tolist() for name, v in ratios.items()}
+        report(f"{algorithm}: " + ", ".join(f"{name} {np.median(values):.2f}" for name, values in ratios.items()))
     return found
 
 
@@ -249,61 +268,82 @@ def handshake_average(nodes: int, length: float) -> float:
 
 
 def _order(seconds: float, rate: float, window: str, report: Report) -> dict[str, Any]:
-    """The price of punctuations and of ordered output, with rows put together: whole joins, in turns, the median."""
-    kinds = {"plain": {}, "punctuations": {"punctuations": True}, "ordered": {"ordered": True}}
-    speeds: dict[str, list[float]] = {name: [] for name in kinds}
-    buffered = 0
-    for _ in range(3):
-        for name, options in kinds.items():
-            speed, stats = _whole(options, rate, window, seconds)
-            speeds[name].append(speed)
-            buffered = max(buffered, stats["order_buffer_max"])
-    middle = {name: float(np.median(values)) for name, values in speeds.items()}
-    cost = {name: 1 - middle[name] / middle["plain"] for name in ("punctuations", "ordered")}
+    """The price of punctuations and of ordered output, with rows put together.
+
+    Three whole joins with full windows take turns of half a second, each until its queues are empty again: what the
+    machine does to one it does to all. The median of the ratios within a round of turns tells the price.
+    """
+    kinds: dict[str, dict[str, Any]] = {
+        "plain": {}, "punctuations": {"punctuations": True}, "ordered": {"ordered": True}
+    }
+    with ExitStack() as stack:
+        joins = {name: stack.enter_context(_Whole(options, rate, window)) for name, options in kinds.items()}
+        size = max(ORDER_PUSH, int(joins["plain"].turn(4 * ORDER_PUSH) * ORDER_TURN) // ORDER_PUSH * ORDER_PUSH)
+        speeds: dict[str, list[float]] = {name: [] for name in kinds}
+        start = time.perf_counter()
+        while not speeds["plain"] or time.perf_counter() - start < 8 * seconds:
+            for name, join in joins.items():
+                speeds[name].append(join.turn(size))
+        buffered = max(join.stats()["order_buffer_max"] for join in joins.values())
+    ratios = {name: np.divide(speeds["plain"], speeds[name]) - 1 for name in ("punctuations", "ordered")}
+    cost = {name: float(np.median(values)) for name, values in ratios.items()}
+    spread = {name: np.percentile(values, [25, 75]).tolist() for name, values in ratios.items()}
     report(f"punctuations cost {cost['punctuations']:.1%}, order {cost['ordered']:.1%}, at most {buffered:,} buffered")
     length = parse_duration(window) / 1e9
     stay = Stay(length, length)
     waiting = max_bandwidth(load_of(rate, rate, stay), HIT_RATE) * handshake_latency_bound(stay)
     return {
         "cost": cost,
+        "cost_quartiles": spread,
+        "turns": len(speeds["plain"]),
         "order_buffer_max": buffered,
         "handshake_would_buffer": round(waiting),
-        "tuples_per_s": speeds,
+        "tuples_per_s": {name: float(np.median(values)) for name, values in speeds.items()},
         "window": window,
     }
 
 
-def _whole(options: dict[str, Any], rate: float, window: str, seconds: float) -> tuple[float, dict[str, Any]]:
-    """A join with rows at full speed: tuples/s per stream once its windows are full."""
-    sources = {side: Source(side, rate) for side in "rs"}
-    with Join(
-        r=schema("r"),
-        s=schema("s"),
-        on=BAND,
-        within=window,
-        time="ts",
-        algorithm="low_latency",
-        access="scan",
-        workers=2,
-        **options,
-    ) as join:
+class _Whole:
+    """A join with rows whose windows are full."""
 
-        def push(size: int) -> None:
-            join.push_r(sources["r"].batch(size))
-            join.push_s(sources["s"].batch(size))
-            for _ in join.poll():
-                pass
+    def __init__(self, options: dict[str, Any], rate: float, window: str) -> None:
+        self._sources = {side: Source(side, rate) for side in "rs"}
+        self._join = Join(
+            r=schema("r"),
+            s=schema("s"),
+            on=BAND,
+            within=window,
+            time="ts",
+            algorithm="low_latency",
+            access="scan",
+            workers=2,
+            **options,
+        )
+        self.stats = self._join.stats
+        with self._join.filling():
+            while self._sources["s"].count < parse_duration(window) / 1e9 * rate:
+                self._push(FILL)
 
-        with join.filling():
-            while sources["s"].count < parse_duration(window) / 1e9 * rate:
-                push(FILL)
-        for _ in range(8):  # the queues fill up first
-            push(256)
-        start, before = time.perf_counter(), sources["r"].count
-        while time.perf_counter() - start < seconds:
-            push(256)
-        speed = (sources["r"].count - before) / (time.perf_counter() - start)
-        return speed, join.stats()
+    def __enter__(self) -> _Whole:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._join.close()
+
+    def turn(self, tuples: int) -> float:
+        """So many tuples of either side, until all queues are empty: tuples/s per stream."""
+        start = time.perf_counter()
+        for _ in range(0, tuples, ORDER_PUSH):
+            self._push(ORDER_PUSH)
+        while any(worker["queue_depth"] for worker in self.stats()["workers"]):
+            time.sleep(0.001)
+        return tuples / (time.perf_counter() - start)
+
+    def _push(self, size: int) -> None:
+        self._join.push_r(self._sources["r"].batch(size))
+        self._join.push_s(self._sources["s"].batch(size))
+        for _ in self._join.poll():
+            pass
 
 
 def _short(latency: dict[str, Any]) -> str:
