@@ -51,12 +51,15 @@ def session(master: str | None, remote: str | None) -> Any:
     prepare()
     builder = SparkSession.builder
     builder = builder.remote(remote) if remote else builder.master(master)
-    patient = {
+    brief = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # it will not live long enough for more
+    own = {
+        "spark.driver.extraJavaOptions": brief,
+        "spark.executor.extraJavaOptions": brief,
         "spark.deploy.maxExecutorRetries": "-1",
         "spark.task.maxFailures": "20",
         "spark.shuffle.io.retryWait": "200ms",
     }
-    return builder.config(map=SETTINGS | patient | recommended(cores=2)).getOrCreate()
+    return builder.config(map=SETTINGS | own | recommended(cores=2)).getOrCreate()
 
 
 if __name__ == "__main__":

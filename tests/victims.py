@@ -74,10 +74,10 @@ class Victim:
 
     def kill(self) -> None:
         """SIGKILL for the driver. Executors and Python workers find out by themselves."""
-        java = self.java()
-        for member in (java, self._driver):
+        killed = [self.java(), self._driver]
+        for member in killed:
             member.send_signal(signal.SIGKILL)
-            member.wait(PATIENCE)
+        psutil.wait_procs(killed, timeout=PATIENCE)
 
     def phase(self) -> str:
         """How far the newest micro-batch has come."""
