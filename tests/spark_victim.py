@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-ON = "abs(r.x - s.a) <= 3 AND r.y BETWEEN s.b - 0.3 AND s.b + 0.3"
+ON = "abs(r.x - s.a) <= 3 AND r.y BETWEEN s.b - 0.3D AND s.b + 0.3D"
 WITHIN = 120  # seconds
 
 

@@ -20,7 +20,7 @@ from victims import COMMITTED, SINK, STATE, Victim
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-MOMENT = 0.8  # seconds, about the length of a micro-batch
+TRIES = 30  # until a kill hits a task
 
 
 @pytest.fixture
@@ -36,12 +36,16 @@ def victim(spark: Any, tmp_path: Path, kills: int, request: pytest.FixtureReques
     found.end()
 
 
+def wait_for_a_moment(victim: Victim) -> None:
+    """Until somewhere in a micro-batch."""
+    victim.wait_for(lambda: victim.phase() != COMMITTED)
+    time.sleep(random.uniform(0, victim.batch_seconds()))
+
+
 def strike(victim: Victim, kind: str) -> None:
-    """At a random moment of a micro-batch."""
-    time.sleep(random.uniform(0, MOMENT))
     if kind == "cache":
         shutil.rmtree(victim.chunks, ignore_errors=True)
-        return
+        kind = "workers"  # else nobody would read what is no longer there
     victim.wait_for(lambda: kill_one(getattr(victim, kind)()))
 
 
@@ -53,15 +57,21 @@ def kill_one(processes: list[psutil.Process]) -> bool:
     return True
 
 
+def strikes(victim: Victim, kind: str) -> bool:
+    """Kills one, and says whether a task was lost with it."""
+    lost, before = victim.lost_tasks(), victim.commits()
+    victim.feed(2)
+    wait_for_a_moment(victim)
+    strike(victim, kind)
+    victim.wait_for(lambda: victim.commits() > before + 1)
+    return victim.lost_tasks() > lost
+
+
 @pytest.mark.parametrize("victim", ["local-cluster[2,1,1024]"], indirect=True)
 def test_workers_and_executors_are_killed_and_the_cache_is_wiped(victim: Victim, kills: int) -> None:
     victim.wait_for(lambda: victim.commits() > 0)
     for kind in ("cache", "workers", "executors") * kills:
-        victim.feed(2)
-        before = victim.commits()
-        victim.wait_for(lambda: victim.phase() != COMMITTED)
-        strike(victim, kind)
-        victim.wait_for(lambda before=before: victim.commits() > before + 1)  # type: ignore[misc]
+        assert any(strikes(victim, kind) for _ in range(TRIES)), f"{kind}: no kill hit a task"
     victim.finish()
     victim.check()
     assert sum(batch["cache_misses"] for batch in victim.figures()) > 0
@@ -77,8 +87,7 @@ def test_the_driver_is_killed(victim: Victim, kills: int) -> None:
             assert victim.phase() == aim
         else:
             victim.feed(2)
-            victim.wait_for(lambda: victim.phase() != COMMITTED)
-            time.sleep(random.uniform(0, MOMENT))
+            wait_for_a_moment(victim)
         victim.kill()
         assert victim.phase() == aim or aim is None
         victim.feed()

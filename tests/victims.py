@@ -118,7 +118,15 @@ class Victim:
 
     def figures(self) -> Iterator[dict[str, Any]]:
         """What the micro-batches reported."""
-        return map(json.loads, (self.folder / "figures").read_text().splitlines())
+        whole = (self.folder / "figures").read_text().rpartition("\n")[0]
+        return map(json.loads, whole.splitlines())
+
+    def batch_seconds(self) -> float:
+        """How long a micro-batch takes, by the last one."""
+        return max((batch["batch_ms"] / 1000 for batch in list(self.figures())[-1:]), default=1.0)
+
+    def lost_tasks(self) -> int:
+        return self._log.read_text(errors="replace").count("Lost task ")
 
     def check(self) -> None:
         """The results are those of the oracle, none missing, none twice."""
