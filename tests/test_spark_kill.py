@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from victims import COMMITTED, SINK, STATE, Victim
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 TRIES = 30  # until a kill hits a task
+HELD = 0.7  # seconds that a process stands still before it dies, so that a task waits for it
 
 
 @pytest.fixture
@@ -50,8 +50,12 @@ def strike(victim: Victim, kind: str) -> None:
 
 
 def kill_one(processes: list[psutil.Process]) -> bool:
+    """Stops one of them wherever it is, and kills it when somebody has come to wait for it: tasks are short."""
     try:
-        random.choice(processes).send_signal(signal.SIGKILL)
+        chosen = random.choice(processes)
+        chosen.suspend()
+        time.sleep(HELD)
+        chosen.kill()
     except (IndexError, psutil.NoSuchProcess):
         return False
     return True
