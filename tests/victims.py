@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import psutil
@@ -122,8 +123,9 @@ class Victim:
         return map(json.loads, whole.splitlines())
 
     def batch_seconds(self) -> float:
-        """How long a micro-batch takes, by the last one."""
-        return max((batch["batch_ms"] / 1000 for batch in list(self.figures())[-1:]), default=1.0)
+        """How long a micro-batch takes that nobody disturbs."""
+        recent = [batch["batch_ms"] / 1000 for batch in self.figures()][-9:]
+        return median(recent) if recent else 1.0
 
     def lost_tasks(self) -> int:
         return self._log.read_text(errors="replace").count("Lost task ")
