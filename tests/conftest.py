@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from sessions import SETTINGS, prepare
 
 # Kernels stay cached between runs: only the first one pays for compiling.
 os.environ.setdefault("STREAMJOIN_CACHE", str(Path(__file__).resolve().parent.parent / ".cache" / "kernels"))
@@ -46,18 +47,8 @@ def soak() -> bool:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """One Spark for the whole run: ANSI off and UTC, as the semantics say."""
-    from streamjoin.java import java_home
-
-    home = java_home()
-    if home:
-        os.environ["JAVA_HOME"] = home
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Python workers import the package and the test modules as this process does.
-    here = Path(__file__).resolve().parent
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        [str(here.parent / "src"), str(here), *filter(None, [os.environ.get("PYTHONPATH")])]
-    )
+    """One Spark for the whole run."""
+    prepare()
     from pyspark.sql import SparkSession
 
     from streamjoin.spark.settings import recommended
@@ -65,12 +56,7 @@ def spark() -> Iterator[Any]:
     session = (
         SparkSession.builder.master("local[2]")
         .appName("streamjoin-tests")
-        .config("spark.sql.ansi.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
+        .config(map=SETTINGS)
         .config(map=recommended(cores=2))
         .getOrCreate()
     )

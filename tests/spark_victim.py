@@ -1,51 +1,72 @@
-"""A driver that joins two folders of Parquet files as streams until it is killed: python spark_victim.py folder."""
+"""A driver that joins two folders of Parquet files as streams: python spark_victim.py folder --master local[2].
+
+It takes files as they come until the file `last` appears, finishes what is there, and leaves the file `done`. Every
+micro-batch's figures are a line of its output. With --tables it then joins the same files as tables.
+"""
 
 from __future__ import annotations
 
-import os
-import sys
+import argparse
+import json
 from pathlib import Path
+from typing import Any
 
-ON = "abs(r.x - s.a) <= 3 AND r.y BETWEEN s.b - 0.3 AND s.b + 0.3"
+ON = "abs(r.x - s.a) <= 3 AND r.y BETWEEN s.b - 0.3D AND s.b + 0.3D"
+WITHIN = 120  # seconds
 
 
-def main(folder: Path) -> None:
-    from streamjoin.java import java_home
-
-    home = java_home()
-    if home:
-        os.environ["JAVA_HOME"] = home
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
+def main(folder: Path, spark: Any, tables: bool) -> None:
     import streamjoin as sj
-    from streamjoin.spark.settings import recommended
+    from streamjoin.spark.metrics import JoinListener
 
-    spark = (
-        SparkSession.builder.master("local[2, 4]")  # a task may fail and be tried again
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config(map=recommended(cores=2))
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    sides = []
-    for side in "rs":
-        schema = spark.read.parquet(str(folder / side)).schema
-        stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / side))
-        sides.append(stream.withWatermark("t", "6 seconds"))
-    out = sj.join(*sides, on=ON, within="9 seconds", time="t")
-    query = (
-        out.writeStream.format("parquet")
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start(str(folder / "out"))
-    )
-    query.awaitTermination()
+    spark.streams.addListener(JoinListener(lambda figures: print(json.dumps(figures), flush=True)))
+    options = {"on": ON, "within": f"{WITHIN} seconds", "time": "t"}
+    static = [spark.read.parquet(str(folder / side)) for side in "rs"]
+    streams = [
+        spark.readStream.schema(table.schema)
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(folder / side))
+        .withWatermark("t", "6 seconds")
+        for side, table in zip("rs", static, strict=True)
+    ]
+    writer = sj.join(*streams, **options).writeStream.format("parquet")
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).start(str(folder / "out"))
+    while not (folder / "last").exists():
+        query.awaitTermination(0.2)
+    query.processAllAvailable()
+    query.stop()
+    if tables:
+        sj.join(*(spark.read.parquet(str(folder / side)) for side in "rs"), **options).write.parquet(
+            str(folder / "tables")
+        )
     (folder / "done").touch()
 
 
+def session(master: str | None, remote: str | None) -> Any:
+    from pyspark.sql import SparkSession
+
+    from sessions import SETTINGS, prepare
+    from streamjoin.spark.settings import recommended
+
+    prepare()
+    builder = SparkSession.builder
+    builder = builder.remote(remote) if remote else builder.master(master)
+    brief = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # it will not live long enough for more
+    own = {
+        "spark.driver.extraJavaOptions": brief,
+        "spark.executor.extraJavaOptions": brief,
+        "spark.deploy.maxExecutorRetries": "-1",
+        "spark.task.maxFailures": "20",
+        "spark.shuffle.io.retryWait": "200ms",
+    }
+    return builder.config(map=SETTINGS | own | recommended(cores=2)).getOrCreate()
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--master")
+    parser.add_argument("--remote")
+    parser.add_argument("--tables", action="store_true")
+    asked = parser.parse_args()
+    main(asked.folder, session(asked.master, asked.remote), asked.tables)

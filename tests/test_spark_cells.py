@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from cells import Cluster, contents, expected, spec_of
 from oracle import Interval, TumblingTime
 from streamjoin.errors import OptionError, PredicateError, StateError
 from streamjoin.spark import cell as cell_module
+from streamjoin.spark.chunks import ChunkCache
 from streamjoin.spark.engine import engine_of
 from streamjoin.spark.routing import Router, cell_keys
 from streamjoin.spark.spec import CONTENT
@@ -243,3 +246,25 @@ def test_tumbling_state_goes(tmp_path: Path) -> None:
         cluster.batch(*([row for _, side, row in part if side == which] for which in "rs"))
     assert sorted(cluster.pairs) == expected(case, window, r, s)
     assert cluster.state_rows < 150
+
+
+def test_a_cache_that_is_deleted_comes_back_and_leaves_no_old_files(tmp_path: Path) -> None:
+    root = tmp_path / "chunks"
+    rows = {side: streams.long_stream(side, 4, 40, 1, False) for side in "rs"}
+    cluster = Cluster(spec_of("abs(r.x - s.a) <= 2", 50, cells=1), root)
+    cluster.batch(rows["r"][:20], rows["s"][:20])
+    shutil.rmtree(root)
+    cluster.batch(rows["r"][20:], rows["s"][20:])
+    assert sorted(cluster.pairs) == expected(streams.BY_NAME["band"], Interval(-50, 50), rows["r"], rows["s"])
+    assert root.stat().st_mode & 0o777 == 0o700
+    kept = set((root / "test").iterdir())
+    assert kept
+    for old in (root / "test" / "half.tmp", root / "gone" / "0-chunk"):
+        old.parent.mkdir(exist_ok=True)
+        old.touch()
+        for path in (old, old.parent):
+            os.utime(path, (0, 0))
+    os.utime(root / "test")
+    ChunkCache("test", root)
+    assert set((root / "test").iterdir()) == kept
+    assert not (root / "gone").exists()

@@ -1,93 +1,114 @@
-"""Exactly once, whoever is killed: the driver and Python workers get SIGKILL while a join runs."""
+"""Exactly once, whoever is killed: drivers, executors and Python workers get SIGKILL, caches vanish, while files come.
+
+Three kills of each kind in the suite, a hundred under `make soak`. One query and its checkpoint take them all.
+"""
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-import streams
-from oracle import Interval, pairs
-from test_spark_join import Feed
+from victims import COMMITTED, SINK, STATE, Victim
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-BATCHES, ROWS, PATIENCE = 10, 40, 400.0
+TRIES = 30  # until a kill hits a task
+HELD = 0.7  # seconds that a process stands still before it dies, so that a task waits for it
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "STREAMJOIN_CHUNKS": str(folder / "chunks")}
-    environment["PYTHONPATH"] = os.pathsep.join([p for p in sys.path if p])
-    victim = Path(__file__).with_name("spark_victim.py")
-    quiet = subprocess.DEVNULL
-    return subprocess.Popen([sys.executable, str(victim), str(folder)], env=environment, stdout=quiet, stderr=quiet)
+@pytest.fixture
+def kills(soak: bool) -> int:
+    random.seed(None if soak else 7)
+    return 100 if soak else 3
 
 
-def committed(folder: Path) -> int:
-    return len([path for path in (folder / "checkpoint" / "commits").glob("*") if path.name.isdigit()])
+@pytest.fixture
+def victim(spark: Any, tmp_path: Path, kills: int, request: pytest.FixtureRequest) -> Iterator[Victim]:
+    found = Victim(spark, tmp_path, 20 * kills + 20, "--master", request.param)
+    yield found
+    found.end()
 
 
-def wait_for(condition: Any, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition() and process.poll() is None:
-        assert time.monotonic() < deadline, "no progress"
-        time.sleep(0.05)
+def wait_for_a_moment(victim: Victim) -> None:
+    """Until somewhere in a micro-batch."""
+    victim.wait_for(lambda: victim.phase() != COMMITTED)
+    time.sleep(random.uniform(0, victim.batch_seconds()))
 
 
-def is_worker(process: psutil.Process) -> bool:
-    """Does this process run Python code for tasks? Its parent, the daemon, only starts such processes."""
+def strike(victim: Victim, kind: str) -> None:
+    if kind == "cache":
+        shutil.rmtree(victim.chunks, ignore_errors=True)
+        kind = "workers"  # else nobody would read what is no longer there
+    victim.wait_for(lambda: kill_one(getattr(victim, kind)()))
+
+
+def kill_one(processes: list[psutil.Process]) -> bool:
+    """Stops one of them wherever it is, and kills it when somebody has come to wait for it: tasks are short."""
     try:
-        return "pyspark.daemon" in " ".join(process.cmdline()) and not process.children()
-    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        chosen = random.choice(processes)
+        chosen.suspend()
+        time.sleep(HELD)
+        chosen.kill()
+    except (IndexError, psutil.NoSuchProcess):
         return False
+    return True
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Kills a driver together with the Java and Python processes that it started, and no others."""
-    if process.poll() is None:
-        family = psutil.Process(process.pid).children(recursive=True)
-        for member in [psutil.Process(process.pid), *family]:
-            try:
-                member.kill()
-            except psutil.NoSuchProcess:
-                continue
-        psutil.wait_procs(family, timeout=30)
-    process.wait(30)
+def strikes(victim: Victim, kind: str) -> bool:
+    """Kills one, and says whether a task was lost with it."""
+    lost, before = victim.lost_tasks(), victim.commits()
+    victim.feed(2)
+    wait_for_a_moment(victim)
+    strike(victim, kind)
+    victim.wait_for(lambda: victim.commits() > before + 1)
+    return victim.lost_tasks() > lost
 
 
-def test_driver_and_workers_are_killed(spark: Any, tmp_path: Path) -> None:
-    random.seed(7)
-    case, window = streams.BY_NAME["band_2d"], Interval(-9, 9)
-    rows = {side: streams.long_stream(side, 21, BATCHES * ROWS, 1, True) for side in "rs"}
-    feed = Feed(spark, tmp_path)
-    for start_row in range(0, BATCHES * ROWS, ROWS):
-        feed.add(*(rows[side][start_row : start_row + ROWS] for side in "rs"))
+@pytest.mark.parametrize("victim", ["local-cluster[2,1,1024]"], indirect=True)
+def test_workers_and_executors_are_killed_and_the_cache_is_wiped(victim: Victim, kills: int) -> None:
+    victim.wait_for(lambda: victim.commits() > 0)
+    for kind in ("cache", "workers", "executors") * kills:
+        assert any(strikes(victim, kind) for _ in range(TRIES)), f"{kind}: no kill hit a task"
+    victim.finish()
+    victim.check()
+    assert sum(batch["cache_misses"] for batch in victim.figures()) > 0
 
-    process = start(tmp_path)
-    try:
-        wait_for(lambda: committed(tmp_path) >= 2, process)
-        for worker in [child for child in psutil.Process(process.pid).children(recursive=True) if is_worker(child)][:1]:
-            worker.send_signal(signal.SIGKILL)
-        after = committed(tmp_path) + 2
-        wait_for(lambda: committed(tmp_path) >= after, process)
-        time.sleep(random.random())
-        end(process)  # anywhere between state commit and sink commit
 
-        shutil.rmtree(tmp_path / "chunks")
-        process = start(tmp_path)
-        wait_for(lambda: (tmp_path / "done").exists(), process)
-        process.wait(PATIENCE)
-    finally:
-        end(process)
-    assert (tmp_path / "done").exists()
-    arrivals = [(side, row) for side in "rs" for row in rows[side]]
-    assert feed.pairs() == pairs(arrivals, case.holds, window, ("t", "t")).pairs
+@pytest.mark.parametrize("victim", ["local[2, 4]"], indirect=True)  # a task may fail and be tried again
+def test_the_driver_is_killed(victim: Victim, kills: int) -> None:
+    for aim in [None, STATE] * kills + [SINK] * (kills // 3):
+        before = victim.commits()
+        victim.wait_for(lambda before=before: victim.commits() > before)  # type: ignore[misc]
+        if aim:
+            stop_between(victim, aim)
+            assert victim.phase() == aim
+        else:
+            victim.feed(2)
+            wait_for_a_moment(victim)
+        victim.kill()
+        assert victim.phase() == aim or aim is None
+        victim.feed()
+        victim.start()
+    victim.finish()
+    victim.check()
+
+
+def stop_between(victim: Victim, aim: str) -> None:
+    """Has the driver stand still at a moment that lasts some milliseconds: a look, a stop, and a second look."""
+    java = victim.java()
+    for _ in range(50):
+        victim.feed()
+        victim.wait_for(lambda: victim.phase() not in (COMMITTED, aim))
+        victim.wait_for(lambda: victim.phase() in (COMMITTED, aim), step=0.0005)
+        java.suspend()
+        if victim.phase() == aim:
+            return
+        java.resume()
+    pytest.fail(f"no micro-batch was caught when its {aim}")

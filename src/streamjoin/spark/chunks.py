@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -41,19 +42,28 @@ class ChunkCache:
     """The chunks of one query on this host."""
 
     def __init__(self, query: str, root: Path | None = None) -> None:
-        self._folder: Path | None = (root or cache_root()) / query
+        self._folder = (root or cache_root()) / query
         self._mapped: OrderedDict[str, Chunk] = OrderedDict()
         self.hits = 0
         self.misses = 0
+        self._usable = self._open()
+        if self._usable:
+            _sweep(self._folder.parent)
+
+    def _open(self) -> bool:
+        """Makes the folder, or makes it again; without one, chunks are made from the state every time."""
+        root = self._folder.parent
         try:
-            self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if self._folder.parent.stat().st_uid != os.getuid():
-                raise PermissionError
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if root.stat().st_uid != os.getuid():
+                return False
             self._folder.mkdir(mode=0o700, exist_ok=True)
             os.utime(self._folder)
-            _sweep(self._folder.parent)
+        except FileNotFoundError:
+            return True  # deleted just now, which anyone may do: the next chunk makes it again
         except OSError:
-            self._folder = None  # no place for files: chunks are made from the state every time
+            return False
+        return True
 
     def get(self, name: str, make: Callable[[], Chunk]) -> Chunk:
         """The chunk of this name: mapped already, in a file, or made now."""
@@ -73,10 +83,9 @@ class ChunkCache:
 
     def put(self, name: str, chunk: Chunk) -> Chunk:
         """Writes a chunk for all workers of this host; what comes back lies in the file if that worked."""
-        if self._folder is None:
+        if not self._usable or not self._open():
             return chunk
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=self._folder, suffix=".tmp")
             try:
                 with os.fdopen(handle, "wb") as file:
@@ -95,7 +104,7 @@ class ChunkCache:
     def drop(self, name: str) -> None:
         """Forgets a chunk that the state no longer has."""
         self._mapped.pop(name, None)
-        if self._folder is not None:
+        if self._usable:
             (self._folder / name).unlink(missing_ok=True)
 
     def _keep(self, name: str, chunk: Chunk) -> None:
@@ -104,7 +113,7 @@ class ChunkCache:
             self._mapped.popitem(last=False)
 
     def _read(self, name: str) -> Chunk | None:
-        if self._folder is None:
+        if not self._usable:
             return None
         try:
             with open(self._folder / name, "rb") as file:
@@ -151,10 +160,22 @@ def _aligned(size: int) -> int:
 
 
 def _sweep(root: Path) -> None:
-    """Removes what queries left behind that have not run on this host for days."""
-    for folder in root.iterdir():
-        try:
-            if time.time() - folder.stat().st_mtime > KEPT_DAYS * 86400:
-                shutil.rmtree(folder, ignore_errors=True)
-        except OSError:
-            continue
+    """Removes what is days old: folders of queries that no longer run here; in the others, files that a killed worker
+    left unfinished and chunks of cells that moved to another host. A chunk that is still needed costs one miss.
+    """
+    for folder in _older(root):
+        shutil.rmtree(folder, ignore_errors=True)
+    for file in [file for folder in root.glob("*/") for file in _older(folder)]:
+        with suppress(OSError):
+            file.unlink()
+
+
+def _older(folder: Path) -> list[Path]:
+    """What in a folder has not changed for days. Others may be deleting there."""
+    out = []
+    with suppress(OSError):
+        for path in folder.iterdir():
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime > KEPT_DAYS * 86400:
+                    out.append(path)
+    return out

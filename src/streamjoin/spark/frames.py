@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkTypeError
+from pyspark.errors import PySparkAttributeError, PySparkTypeError
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, MapType, StructField, StructType, VariantType
@@ -28,6 +28,7 @@ from streamjoin.spark.spec import AT, BEFORE, CONTENT, JoinSpec, make_spec
 
 WATERMARK = "spark.watermarkDelayMs"  # the mark that withWatermark leaves on a column
 AT_ONCE = 1 << 16  # rows that are routed together
+UNKNOWN = 16  # cells for a cluster of unknown size, if there are as many shuffle partitions
 _names = count()
 
 
@@ -79,20 +80,27 @@ def _arrow_schema(schema: StructType, side: str) -> pa.Schema:
 def default_cells(spark: Any, streaming: bool) -> int:
     """One cell per core, at most one per shuffle partition on streams; tables get a few more, for even loads."""
     partitions = int(spark.conf.get(settings.PARTITIONS, "200"))
-    try:
-        cores = int(spark.sparkContext.defaultParallelism)
-    except Exception:  # Spark Connect has no context
-        cores = min(partitions, 16)
+    known = _cores(spark)
+    cores = known or min(partitions, UNKNOWN)
     if not streaming:
         return 2 * cores if cores > 1 else 1
     found = max(1, min(partitions, cores))
     if partitions > 4 * found:
         warnings.warn(
-            f"{settings.PARTITIONS} is {partitions} on {cores} cores: every micro-batch starts {partitions} tasks; "
-            f'before the first start, add: spark.conf.set("{settings.PARTITIONS}", "{cores}")',
+            f"{settings.PARTITIONS} is {partitions} on {known or 'an unknown number of'} cores: every micro-batch "
+            f"starts {partitions} tasks; before the first start, add: "
+            f'spark.conf.set("{settings.PARTITIONS}", "{cores}")',
             stacklevel=4,
         )
     return found
+
+
+def _cores(spark: Any) -> int | None:
+    """The cluster's cores, which Spark Connect does not tell."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except PySparkAttributeError:
+        return None
 
 
 def _check_stream(frames: dict[str, Any], spec: JoinSpec) -> None:
