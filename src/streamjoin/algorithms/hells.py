@@ -7,7 +7,7 @@
     s ──┬──▶ compare s with [ window r ] ──▶ bitmap ──────────┘  in the order of the comparisons
         └──▶ add s to [ window s ]
 
-Karnagel, Habich, Schlegel, Lehner: The HELLS-Join, a heterogeneous stream join for extremely large windows (DaMoN 2013),
+Karnagel, Habich, Schlegel, Lehner: The HELLS-Join, a heterogeneous stream join for extremely large windows (2013),
 sections 4 and 5. A window is a fixed-size FIFO on the device (4.3); commands on it go through a queue of its own and
 are done in order (5.2), so a comparison sees just what was added before it. A tuple's position in its stream is its
 place in the FIFO and, in the bitmap, that of its bit: the interpretation needs nothing of the device's copy.

@@ -203,6 +203,11 @@ class Hells:
         self.check()
         self._interpreter.put((self._next[0], self._next[1]))
 
+    def wait(self) -> None:
+        """Until all results of what has arrived are out."""
+        self._interpreter.wait()
+        self.check()
+
     def check(self) -> None:
         """Raises what stopped the join."""
         if self.failure is not None:

@@ -1,6 +1,6 @@
 """Step 2, the interpretation: a thread that reads bitmaps in the order of their comparisons and hands out pairs.
 
-It is the only one who waits for the device. What goes wrong, there or here, ends the join: nothing gets lost in silence.
+It is the only one who waits for the device. What goes wrong, there or here, ends the join: nothing is lost silently.
 """
 
 from __future__ import annotations
