@@ -69,7 +69,7 @@ class Translator:
     >>> translator = Translator({"p": (np.dtype("f4"),), "w": (np.dtype("f4"),)})
     >>> translator.statements(["v1 = np.float32(w[0][j])", "v2 = v1 <= np.float32(p[0][i])"])
     >>> print("\\n".join(translator.lines))
-    float8 v1 = vload8(g, w0);
+    float8 v1 = w0[g];
     int8 v2 = (v1 <= (float8)(p0[i]));
     """
 
@@ -128,7 +128,7 @@ class Translator:
         assert isinstance(node.value, ast.Subscript)
         array, k = _name(node.value.value), _index(node.value)
         dtype = self._columns[array][k]
-        text = f"vload8(g, w{k})" if array == "w" else f"p{k}[i]"
+        text = f"w{k}[g]" if array == "w" else f"p{k}[i]"
         kind = {"f4": "f", "f8": "d", "b1": "b"}.get(dtype.str[1:], "i")
         if kind == "b":
             return Code(f"(convert_int8({text}) != 0)" if array == "w" else f"(int8)(-(int)({text} != 0))", "b")

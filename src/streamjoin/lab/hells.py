@@ -1,8 +1,7 @@
 """The benchmark of HELLS-Join: one window, arrivals of the other stream, against one and several threads in the same run.
 
 Section 6 of the paper: how speed follows the window's size, at its selectivity of 0.004 %, and up to which selectivity
-the device is ahead. Everybody gets the same window and the same arrivals, in turns; rows are not put together. The
-numbers of results must agree, and those of a few arrivals are compared with a look at every tuple of the window.
+the device is ahead. Everybody gets the same window and the same arrivals; rows are not put together. The numbers of results must agree, and those of a few arrivals are compared with a look at every tuple of the window.
 """
 
 from __future__ import annotations
@@ -110,9 +109,9 @@ class Contestant(ABC):
         self._start()
         with self._filling():
             for table in workload.fills():
-                self._arrive("s", self._prepared("s", table))
+                self._arrive("s", self.prepared("s", table))
 
-    def _prepared(self, side: str, table: pa.Table) -> Tuples:
+    def prepared(self, side: str, table: pa.Table) -> Tuples:
         return self.intake.prepare(side, table, self.intake.times(side, table), 0, 0)[0]
 
     def _count(self, r: Array, s: Array) -> None:
@@ -123,12 +122,16 @@ class Contestant(ABC):
         self.before, self.results = self.before + self.results, 0
 
     def batch(self, workload: Workload, count: int, seed: int) -> Tuples:
-        return self._prepared("r", workload.table("r", count, seed, 1))
+        return self.prepared("r", workload.table("r", count, seed, 1))
 
-    def run(self, batch: Tuples) -> None:
-        """Arrivals, until all of their results are out."""
-        self._arrive("r", batch)
-        self._wait()
+    def run(self, batches: list[Tuples], seconds: float) -> float:
+        """Pushes the batches in turns for so long, then waits for all results. Returns arrivals per second."""
+        start, pushed = time.perf_counter(), 0
+        while not pushed or time.perf_counter() - start < seconds:
+            self._arrive("r", batches[pushed % len(batches)])
+            pushed += 1
+        self.wait()
+        return pushed * len(batches[0]) / (time.perf_counter() - start)
 
     @abstractmethod
     def _start(self) -> None: ...
@@ -140,7 +143,8 @@ class Contestant(ABC):
     @abstractmethod
     def _arrive(self, side: str, batch: Tuples) -> None: ...
 
-    def _wait(self) -> None: ...
+    def wait(self) -> None:
+        """Until all results of what has arrived are out."""
 
     def close(self) -> None: ...
 
@@ -173,8 +177,7 @@ class ManyThreads(Contestant):
         self._driver.arrive(SIDES.index(side), batch)
         self._driver.expire(0, 2, 0)
 
-    def _wait(self) -> None:
-        """Until the collector has handed out what the workers found."""
+    def wait(self) -> None:
         self._driver.runtime.quiet(patient=True)
         while self._driver.progress() != tuple(tape.head for tape in self._driver.tapes):
             self._driver.runtime.snooze()
@@ -202,7 +205,7 @@ class OnDevice(Contestant):
         self.hells.arrive(SIDES.index(side), batch)
         self.hells.expire(0, 2, 0)
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
         self.hells.wait()
 
     def close(self) -> None:
@@ -233,7 +236,7 @@ def measure(
 
 
 def _point(workload: Workload, seconds: float, report: Report) -> dict[str, Any]:
-    """One window and selectivity: everybody in turns, the median round of each, verified."""
+    """One window and selectivity: one after the other, the median round of each, verified."""
     cores = usable_cores()
     entries: list[tuple[str, type[Contestant], str, int]] = [
         ("kang_1", OneThread, "kang", 1),
@@ -249,16 +252,10 @@ def _point(workload: Workload, seconds: float, report: Report) -> dict[str, Any]
         count = workload.push
         contestant.reset()
         batches = [contestant.batch(workload, count, 100 + k) for k in range(2)]
-        contestant.run(batches[0])
+        contestant.run(batches[:1], 0)
         results[name] = contestant.results
         before = _steps(contestant)
-        for _ in range(ROUNDS):
-            start, pushes = time.perf_counter(), 0
-            while (spent := time.perf_counter() - start) < seconds / ROUNDS or not pushes:
-                contestant.run(batches[pushes % 2])
-                pushes += 1
-            spent = time.perf_counter() - start
-            speeds[name].append(pushes * count * workload.size / spent)
+        speeds[name] = [contestant.run(batches, seconds / ROUNDS) * workload.size for _ in range(ROUNDS)]
         after = _steps(contestant)
         steps |= {step: after[step] - before[step] for step in after}
         if isinstance(contestant, OnDevice):
@@ -301,7 +298,7 @@ def _verify(contestant: Contestant, workload: Workload, name: str) -> None:
     table = workload.table("r", CHECKED, 7, 1)
     for k, count in enumerate(wanted):
         contestant.reset()
-        contestant.run(contestant._prepared("r", table.slice(k, 1)))
+        contestant.run([contestant.prepared("r", table.slice(k, 1))], 0)
         if contestant.results != count:
             raise StreamjoinError(f"wrong result: arrival {k} has {count} partners, {name} found {contestant.results}")
 
