@@ -1,7 +1,8 @@
-"""The benchmark of HELLS-Join: one window, arrivals of the other stream, against one and several threads in the same run.
+"""The benchmark of HELLS-Join: one window, arrivals of the other stream, beside one and several threads that scan.
 
 Section 6 of the paper: how speed follows the window's size, at its selectivity of 0.004 %, and up to which selectivity
-the device is ahead. Everybody gets the same window and the same arrivals; rows are not put together. The numbers of results must agree, and those of a few arrivals are compared with a look at every tuple of the window.
+the device is ahead. Everybody gets the same window and the same arrivals in the same run; rows are not put together.
+The numbers of results must agree, and those of a few arrivals are compared with a look at every tuple of the window.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -70,8 +72,9 @@ class Workload:
 
     def plan(self, algorithm: str, workers: int) -> Plan:
         # An s waits for an hour, an r for nothing: only the window of s is ever full.
-        within: dict[str, Any] = {"within": interval("-1 hour", "0 s"), "time": "ts", "algorithm": algorithm, "workers": workers, "access": "scan"}
-        return make_plan(schema("r"), schema("s"), on=band(half_width(self.selectivity)), rate=1.0, **within)
+        options: dict[str, Any] = {"within": interval("-1 hour", "0 s"), "time": "ts", "access": "scan", "rate": 1.0}
+        on = band(half_width(self.selectivity))
+        return make_plan(schema("r"), schema("s"), on=on, algorithm=algorithm, workers=workers, **options)
 
     def values(self, side: str, count: int, seed: int) -> tuple[Array, Array]:
         random = np.random.default_rng([seed, ord(side)])
@@ -145,8 +148,11 @@ class Contestant(ABC):
 
     def wait(self) -> None:
         """Until all results of what has arrived are out."""
+        return
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Ends it, and raises what went wrong."""
+        return
 
 
 class OneThread(Contestant):
@@ -316,7 +322,7 @@ def break_even(points: list[dict[str, Any]], rival: str) -> float | None:
         (math.log(p["selectivity"]), math.log(p["comparisons_per_s"]["hells"] / p["comparisons_per_s"][rival]))
         for p in points
     ]
-    for (x, lead), (x2, lead2) in zip(leads, leads[1:], strict=False):
+    for (x, lead), (x2, lead2) in pairwise(leads):
         if lead > 0 >= lead2:
             return round(math.exp(x + (x2 - x) * lead / (lead - lead2)), 6)
     return None
