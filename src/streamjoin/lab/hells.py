@@ -309,20 +309,23 @@ def _verify(contestant: Contestant, workload: Workload, name: str) -> None:
             raise StreamjoinError(f"wrong result: arrival {k} has {count} partners, {name} found {contestant.results}")
 
 
-def break_even(points: list[dict[str, Any]], rival: str) -> float | None:
-    """The selectivity from which on the rival is faster, between two measured ones; None if there is none.
+def break_even(points: list[dict[str, Any]], rival: str) -> list[dict[str, Any]]:
+    """The selectivities, between two measured ones, at which hells and a rival change places; who is ahead above each.
 
-    >>> speeds = [(0.001, 4.0, 2.0), (0.1, 2.0, 2.0), (1.0, 1.0, 2.0)]
+    >>> speeds = [(0.001, 4.0, 2.0), (0.1, 1.0, 2.0), (1.0, 1.0, 2.0)]
     >>> points = [{"selectivity": s, "comparisons_per_s": {"hells": h, "kang": k}} for s, h, k in speeds]
     >>> break_even(points, "kang")
-    0.1
-    >>> break_even(points[:1], "kang")
+    [{'selectivity': 0.01, 'ahead_above': 'kang'}]
     """
     leads = [
         (math.log(p["selectivity"]), math.log(p["comparisons_per_s"]["hells"] / p["comparisons_per_s"][rival]))
         for p in points
     ]
-    for (x, lead), (x2, lead2) in pairwise(leads):
-        if lead > 0 >= lead2:
-            return round(math.exp(x + (x2 - x) * lead / (lead - lead2)), 6)
-    return None
+    return [
+        {
+            "selectivity": round(math.exp(x + (x2 - x) * lead / (lead - lead2)), 6),
+            "ahead_above": "hells" if lead2 > 0 else rival,
+        }
+        for (x, lead), (x2, lead2) in pairwise(leads)
+        if (lead > 0) != (lead2 > 0)
+    ]
