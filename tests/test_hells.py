@@ -325,3 +325,17 @@ def test_stats_and_explain_tell_of_the_device() -> None:
     told = sj.explain(RAMP, RAMP, on="r.x = s.x", within=1, time="t", algorithm="hells", memory="device")
     assert told.to_dict()["device"]["name"] == stats["device"]["name"]
     assert "windows in device memory: asked for" in str(told)
+
+
+def test_the_benchmark_prints_one_object(capfd: pytest.CaptureFixture[str]) -> None:
+    import json
+
+    from streamjoin.cli import main
+
+    sizes = ["--windows", "3000", "--selective-window", "3000", "--selectivities", "0.00004", "--seconds", "0.1"]
+    assert main(["bench", "hells", *sizes, "--json"]) == 0
+    figures = json.loads(capfd.readouterr().out)
+    (point,) = figures["by_window"]
+    assert point["verified"] and point["window"] == 3000
+    assert all(speed > 0 for speed in point["comparisons_per_s"].values())
+    assert figures["device"]["name"]
