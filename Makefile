@@ -49,7 +49,7 @@ bench: $(STAMP) ## the benchmarks
 	$(BIN)/streamjoin bench spark
 
 lock: ## make requirements.lock anew (needs uv)
-	uv pip compile pyproject.toml --extra dev --extra spark --universal --python-version 3.11 \
+	uv pip compile pyproject.toml --extra dev --extra spark --extra opencl --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --upgrade --quiet \
 	  -o requirements.lock
 

@@ -40,6 +40,7 @@ def main(folder: Path, spark: Any, tables: bool) -> None:
             str(folder / "tables")
         )
     (folder / "done").touch()
+    spark.stop()  # behind Connect there is a server that would go on
 
 
 def session(master: str | None, remote: str | None) -> Any:

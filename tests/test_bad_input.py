@@ -477,9 +477,8 @@ def test_other_join_types(how: str) -> None:
 
 
 def test_unknown_algorithm_lists_the_known_ones() -> None:
-    known = ("auto", "kang", "cell", "handshake", "low_latency", "grid")
+    known = ("auto", "kang", "cell", "handshake", "low_latency", "grid", "hells")
     message(OptionError, "kung", *known, algorithm="kung")
-    message(UnsupportedError, "hells", *known, algorithm="hells")
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ def test_a_rate_asks_for_the_plan_of_live_streams(folder: Path, monkeypatch: pyt
         (["--within", "-5 seconds"], "-5 seconds"),
         (["--time", "when"], "when"),
         (["--algorithm", "magic"], 'unknown algorithm "magic"; known: auto, kang, cell'),
-        (["--algorithm", "hells"], 'algorithm="hells" is not in this version'),
+        (["--algorithm", "hells", "--workers", "2"], 'algorithm="hells" is one device'),
         (["--algorithm", "kang", "--workers", "2"], "kang"),
         (["--workers", "0"], '--workers "0" is not a number of at least 1'),
         (["--workers", "many"], '--workers "many" is not a number of at least 1'),

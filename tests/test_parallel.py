@@ -77,6 +77,7 @@ PATHS = [
     ("grid", "scan"),
     ("grid", "hash"),
     ("grid", "band"),
+    ("hells", "scan"),
 ]
 LAYOUTS = [(1, 2), (2, 1), (2, 2), (1, 3), (3, 2), (7, 1)]
 each_path = pytest.mark.parametrize(("algorithm", "access"), PATHS, ids=[f"{a}-{b}" for a, b in PATHS])
@@ -84,10 +85,12 @@ each_path = pytest.mark.parametrize(("algorithm", "access"), PATHS, ids=[f"{a}-{
 
 @st.composite
 def spread(draw: Any, algorithm: str, access: str) -> tuple[Case, dict[str, Any]]:
-    """A predicate that the access path serves, and so many workers."""
+    """A predicate that the access path serves, and so many workers, or where a device's windows lie."""
     case = draw(st.sampled_from([case for case in CASES if access in case.access]))
     options: dict[str, Any] = {"algorithm": algorithm, "access": access}
     ways: list[dict[str, Any]] = [{"workers": n} for n in (2, 3, 7, 1)]
+    if algorithm == "hells":
+        ways = [{"memory": where} for where in ("host", "device", "parts")]
     if algorithm == "grid":
         ways += [{"layout": layout} for layout in LAYOUTS]
     return case, options | draw(st.sampled_from(ways))

@@ -65,6 +65,7 @@ _ERRORS = (
     "UnsupportedError",
     "ClosedError",
     "StateError",
+    "DeviceError",
     "FileError",
     "PipelineError",
 )

@@ -11,6 +11,8 @@ ELSEWHERE = {
     "algorithm": "its cells divide the work; cells= sets their number",
     "workers": "cells= sets how far the work is divided",
     "layout": "cells= and split= shape the routing",
+    "device": "its cells run on the executors' cores",
+    "memory": "its state lies in Spark's state store",
     "ordered": "use orderBy on tables; a stream has no order",
     "stats": "see the observed metrics in lastProgress, or streamjoin.spark.metrics.JoinListener",
 }
@@ -28,6 +30,8 @@ def join(
     access: str = "auto",
     workers: int | str = "auto",
     layout: Any = "auto",
+    device: int | str | None = None,
+    memory: str = "auto",
     ordered: bool = False,
     suffixes: Any = ("_r", "_s"),
     stats: dict[str, Any] | None = None,
@@ -41,7 +45,8 @@ def join(
     within        the window: "15 minutes", an integer, interval(), last() or tumbling()
     time          the time column, or one of each side
     algorithm     "auto": the tables as a whole, on one core; a parallel algorithm ("cell", "biclique", "handshake",
-                  "low_latency", "grid") with so many workers takes their rows as a stream
+                  "low_latency", "grid") with so many workers takes their rows as a stream, as does "hells", on an
+                  OpenCL device (`device`, `memory`: see Join)
     ordered       results by time, which is the later one of the pair's two
     suffixes      for column names that both sides have; None makes them an error
     stats         a dict to be filled with what was done: algorithm, access, comparisons
@@ -57,8 +62,9 @@ def join(
 {'ts_r': 2, 'price': 20.0, 'ts_s': 4, 'bid': 19.0, 'ask': 21.0}]
     """
     if _on_spark(left, right):
-        own = (algorithm, workers, layout, ordered, stats)
-        for name, value, usual in zip(ELSEWHERE, own, ("auto", "auto", "auto", False, None), strict=True):
+        own = (algorithm, workers, layout, device, memory, ordered, stats)
+        usually = ("auto", "auto", "auto", None, "auto", False, None)
+        for name, value, usual in zip(ELSEWHERE, own, usually, strict=True):
             if value != usual:
                 raise OptionError(f"{name}={value!r} is not for Spark DataFrames; {ELSEWHERE[name]}")
         from streamjoin import spark as engine
@@ -81,6 +87,8 @@ def join(
         access=access,
         workers=workers,
         layout=layout,
+        device=device,
+        memory=memory,
         ordered=ordered,
         suffixes=suffixes,
         stats=stats,

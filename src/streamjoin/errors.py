@@ -46,6 +46,10 @@ class StateError(StreamjoinError, RuntimeError):
     """What a checkpoint holds does not belong to this join."""
 
 
+class DeviceError(StreamjoinError, RuntimeError):
+    """There is no OpenCL device that serves, or it failed."""
+
+
 class FileError(StreamjoinError, OSError):
     """A file cannot be read or written."""
 

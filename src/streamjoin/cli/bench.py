@@ -148,6 +148,46 @@ def spark(
     _show({name: value for name, value in figures.items() if name not in ("runs", "ratios")}, False)
 
 
+@app.command()
+def hells(
+    windows: Annotated[str, typer.Option(help="Entries of the window, at the paper's selectivity.")] = (
+        "10000,100000,1000000,10000000"
+    ),
+    selectivities: Annotated[
+        str, typer.Option(help="Parts of all pairs that match, at a window of --selective-window.")
+    ] = "0.00004,0.001,0.01,0.1,0.4,1",
+    selective_window: Annotated[int, typer.Option(min=1, help="Entries of that window.")] = 1_000_000,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long to measure each join.")] = 2.0,
+    as_json: AsJson = False,
+) -> None:
+    """HELLS-Join on an OpenCL device against one thread and a grid of threads that scan, by window and selectivity."""
+    from streamjoin.lab.hells import measure
+
+    sizes = tuple(int(x) for x in _numbers(windows, "--windows", 1, 10**9))
+    parts = _numbers(selectivities, "--selectivities", 1e-9, 1)
+    figures = measure(
+        sizes, parts, selective_window, seconds, lambda text: print(text, file=sys.stderr, flush=True)
+    )
+    if as_json:
+        print(json.dumps(figures))
+        return
+    for point in (*figures["by_window"], *figures["by_selectivity"]):
+        speeds = ", ".join(f"{name} {speed / 1e9:.2f}" for name, speed in point["comparisons_per_s"].items())
+        print(f"window {point['window']:>11,}  selectivity {point['selectivity']:>9.4%}  {speeds} G comparisons/s")
+    _show({name: figures[name] for name in ("break_even_selectivity", "device", "machine")}, False)
+
+
+def _numbers(text: str, option: str, low: float, high: float) -> tuple[float, ...]:
+    """Numbers with commas between them."""
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or not all(low <= number <= high for number in found):
+        raise typer.BadParameter(f'{option} "{text}" is not numbers from {low:g} to {high:g} with commas between them')
+    return found
+
+
 def _show(figures: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(figures))

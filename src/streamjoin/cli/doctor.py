@@ -149,18 +149,18 @@ def _opencl() -> Finding:
     if _version("pyopencl") is None:
         return Finding("opencl", None, "PyOpenCL is not installed; only joins on a device need it", install)
     try:
-        import pyopencl
+        from streamjoin.devices import listed
 
-        devices = [
-            {"name": device.name, "platform": platform.name, "version": device.version}
-            for platform in pyopencl.get_platforms()
-            for device in platform.get_devices()
-        ]
+        devices = listed()
     except Exception as error:  # what a driver raises is anybody's guess
         return Finding("opencl", None, f"PyOpenCL finds no device: {error}", install)
     if not devices:
         return Finding("opencl", None, "PyOpenCL finds no device", install)
-    found = ", ".join(f"{device['name']} ({device['version']})" for device in devices)
+    found = "; ".join(
+        f"{k}: {device['name']} ({device['type']}, {device['compute_units']} compute units, "
+        f"{device['memory_bytes'] / 2**30:.1f} GiB{' shared with the CPU' * device['unified_memory']})"
+        for k, device in enumerate(devices)
+    )
     return Finding("opencl", True, found, details={"devices": devices})
 
 

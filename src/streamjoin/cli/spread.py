@@ -7,7 +7,7 @@ import re
 
 from streamjoin.errors import OptionError
 
-ALGORITHMS = "auto, kang, cell, biclique, handshake, low_latency or grid"
+ALGORITHMS = "auto, kang, cell, biclique, handshake, low_latency, grid or hells"
 
 
 def parse_workers(text: str) -> int | str:

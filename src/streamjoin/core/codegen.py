@@ -114,6 +114,16 @@ class Part:
         return np.dtype(np.int32 if self.type.kind == "date" else np.int64)
 
 
+@dataclass(frozen=True)
+class PairCode:
+    """The exact test in parts. A pair matches if all plain conjuncts and all costly ones hold."""
+
+    lines: list[str]  # statements, of which the first `cheap` are all that the plain conjuncts need
+    cheap: int
+    plain: list[str]
+    costly: list[tuple[int, Value]]  # by trouble code: to be asked only about pairs in the window
+
+
 def _name(dtype: np.dtype[Any]) -> str:
     """NumPy's name of a type, as generated code writes it."""
     return str(dtype).replace("bool", "bool_")
@@ -239,18 +249,15 @@ class Program:
 
         Comparisons are evaluated together, without branches; functions and what may overflow only where they hold.
         """
-        emitter = Emitter(self._pair_slots(probing))
-        lines = emitter.lines
-        costly = self._costly(probing)
-        plain = [node for code, node in enumerate(self.analysis.exact, 1) if code not in costly]
-        result = " & ".join(f"({emitter.truth(conjunct).code})" for conjunct in plain) or "True"
-        if costly:
-            if plain:
-                lines.append(f"    if not ({result}):\n        return False")
-            values = [(code, emitter.truth(node)) for code, node in costly.items()]
-            for _, value in values:  # a false one decides, whatever the others are
+        pair = self.pair_code(probing)
+        lines = pair.lines
+        result = " & ".join(f"({code})" for code in pair.plain) or "True"
+        if pair.costly:
+            if pair.plain:
+                lines.insert(pair.cheap, f"    if not ({result}):\n        return False")
+            for _, value in pair.costly:  # a false one decides, whatever the others are
                 lines.append(f"    if not ({value.code} | ({value.bad or 'False'})):\n        return False")
-            for code, value in values:
+            for code, value in pair.costly:
                 if value.bad is not None:
                     lines.append(f"    if {value.bad}:\n        if trouble[0] == 0:")
                     lines.append(f"            trouble[0], trouble[1], trouble[2] = {code}, i, j\n        return False")
@@ -258,6 +265,15 @@ class Program:
         match = [INLINE, "def match(p, i, w, j, trouble):", *lines, f"    return {result}"]
         asked = [f"    prefetch(w[{k}], j)" for k in range(len(self.stored[OTHER[probing]]))]
         return "\n".join([*match, "\n", INLINE, "def fetch(w, j):", *(asked or ["    pass"])]) + "\n"
+
+    def pair_code(self, probing: str) -> PairCode:
+        """What the exact test computes of tuple i of columns p and stored tuple j of columns w."""
+        emitter = Emitter(self._pair_slots(probing))
+        costly = self._costly(probing)
+        plain = [emitter.truth(node).code for code, node in enumerate(self.analysis.exact, 1) if code not in costly]
+        cheap = len(emitter.lines)
+        values = [(code, emitter.truth(node)) for code, node in costly.items()]
+        return PairCode(emitter.lines, cheap, plain, values)
 
     def _pair_slots(self, probing: str) -> dict[tuple[str, str], Slot]:
         stored = OTHER[probing]

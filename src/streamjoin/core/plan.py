@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 
 from streamjoin.core.analysis import Analysis, analyse
 from streamjoin.core.cores import usable_cores
-from streamjoin.core.model import Choice, Task, Wish, choose, stay_of
+from streamjoin.core.model import Choice, Task, Wish, choose, load_of, stay_of
 from streamjoin.core.predicate import as_tree
 from streamjoin.core.predicate.resolve import resolve
 from streamjoin.core.window import Window, needs_nanoseconds, normalise
@@ -26,14 +27,15 @@ from streamjoin.errors import (
 if TYPE_CHECKING:
     from streamjoin.core.codegen import Program
 
-ALGORITHMS = ("auto", "kang", "cell", "biclique", "handshake", "low_latency", "grid")
-LATER_ALGORITHMS = ("hells",)
+ALGORITHMS = ("auto", "kang", "cell", "biclique", "handshake", "low_latency", "grid", "hells")
 ACCESSES = ("auto", "scan", "sorted", "band", "hash")
+MEMORY = ("auto", "host", "device", "parts")
 SIDES = ("r", "s")
 BY_ALGORITHM = {  # how windows can be searched
     "cell": ("scan",),
     "biclique": ("scan", "band", "hash"),
     "handshake": ("scan", "sorted", "hash"),  # "sorted" missed pairs in a test: refused until that is understood
+    "hells": ("scan",),
 }
 IN_PLACE = ("scan", "band", "hash")
 
@@ -52,6 +54,9 @@ class Plan:
     suffixes: tuple[str, str] | None
     workers: int = 1
     layout: tuple[int, int] = (1, 1)
+    device: int | str | None = None  # which OpenCL device, for "hells"
+    memory: str = "auto"  # and where its windows lie
+    expected: tuple[int, int] = (0, 0)  # tuples in the windows, as far as rates and window tell
     reasons: tuple[str, ...] = field(default=())
 
     def program(self) -> Program:
@@ -96,6 +101,8 @@ def make_plan(
     rate: Any = None,
     suffixes: Any = ("_r", "_s"),
     max_delay: Any = 0,
+    device: int | str | None = None,
+    memory: str = "auto",
     static: bool = False,
 ) -> Plan:
     """Checks everything that can be checked before data is seen.
@@ -103,6 +110,7 @@ def make_plan(
     `static`: the tables are known as a whole; one worker takes them as a whole unless an algorithm is named.
     """
     _check_names(how, algorithm, access)
+    _check_device(algorithm, device, memory)
     schemas = {"r": schema_r, "s": schema_s}
     for side, schema in schemas.items():
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
@@ -133,6 +141,9 @@ def make_plan(
         _suffixes(suffixes),
         chosen.workers,
         chosen.layout,
+        device,
+        memory,
+        _expected(window, rate),
         (*reasons, *chosen.reasons),
     )
     plan.output_names()
@@ -143,11 +154,17 @@ def _check_names(how: str, algorithm: str, access: str) -> None:
     if how != "inner":
         raise UnsupportedError(f'how={how!r} is not supported; only how="inner" is')
     if algorithm not in ALGORITHMS:
-        if algorithm in LATER_ALGORITHMS:
-            raise UnsupportedError(f'algorithm="{algorithm}" is not in this version; it has {", ".join(ALGORITHMS)}')
         raise OptionError(f'unknown algorithm "{algorithm}"; known: {", ".join(ALGORITHMS)}')
     if access not in ACCESSES:
         raise OptionError(f'unknown access "{access}"; known: {", ".join(ACCESSES)}')
+
+
+def _check_device(algorithm: str, device: Any, memory: Any) -> None:
+    if memory not in MEMORY:
+        raise OptionError(f"memory={memory!r} is not one of {', '.join(MEMORY)}")
+    for name, value, usual in (("device", device, None), ("memory", memory, "auto")):
+        if value != usual and algorithm != "hells":
+            raise OptionError(f'{name}={value!r} is for algorithm="hells", not "{algorithm}"')
 
 
 def _suffixes(suffixes: Any) -> tuple[str, str] | None:
@@ -260,6 +277,8 @@ def _choose_access(analysis: Analysis, wanted: str, algorithm: str, whole: bool)
         return "band", [f"{bands} band key{'s' * (bands > 1)}{also}: runs ordered by cell"]
     if "sorted" in possible and bands:
         return "scan", ['merging sorted batches pays off from about 256 tuples on: access="sorted" with batch=1024']
+    if algorithm == "hells":
+        return "scan", ["a device compares an arrival with the whole window, 32 tuples per word of its bitmap"]
     if len(possible) == 1:
         return "scan", [f'algorithm="{algorithm}" re-partitions windows for every arrival: they are scanned']
     return "scan", ["neither equality nor band in the predicate: every pair in the window is compared"]
@@ -269,6 +288,15 @@ def _choose_workers(analysis: Analysis, window: Window, access: str, wish: Wish,
     """Who does the work: as asked for, the rest by the model."""
     boxes = any(dimension.two_sided for dimension in analysis.dimensions)
     return choose(Task(access, stay_of(window), *_rates(rate), boxes=boxes), usable_cores(), wish)
+
+
+def _expected(window: Window, rate: Any) -> tuple[int, int]:
+    """Tuples in the windows of r and s; 0 where it is not known."""
+    stay, rates = stay_of(window), _rates(rate)
+    if stay is None or (None in rates and not stay.by_rows):
+        return 0, 0
+    load = load_of(rates[0] or 0.0, rates[1] or 0.0, stay)
+    return math.ceil(load.window_r), math.ceil(load.window_s)
 
 
 def _rates(rate: Any) -> tuple[float | None, float | None]:

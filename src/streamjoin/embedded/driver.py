@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamjoin import devices
 from streamjoin.algorithms import biclique, cell, grid, handshake, low_latency
 from streamjoin.algorithms.protocol import ARRIVAL, EXPIRY, Topology
 from streamjoin.core.intake import Intake
@@ -27,6 +28,9 @@ from streamjoin.embedded.direct import Direct
 from streamjoin.embedded.local import LOCALS, Functions
 from streamjoin.embedded.runtime import Runtime
 from streamjoin.embedded.tape import Tape
+
+if TYPE_CHECKING:
+    from streamjoin.device.hells import Hells
 
 FIRST_ROOM = 1 << 14  # tuples on a tape in the beginning
 PROTOCOLS: dict[str, ModuleType] = {
@@ -295,6 +299,19 @@ class Driver:
         if self.runtime.failure is not None:
             raise self.runtime.failure
 
+    @property
+    def failure(self) -> BaseException | None:
+        """What stopped the workers."""
+        return self.runtime.failure
+
+    def abort(self) -> None:
+        """Stops without completing anything."""
+        self.runtime.abort()
+
+    def settle(self) -> None:
+        """Everything that arrived so far has been noted; the collector tells when it is complete."""
+        self.check()
+
     def finish(self) -> None:
         """Lets everything meet and leave, then stops. Returns also if the join has failed."""
         if self.runtime.failure is None:
@@ -335,3 +352,10 @@ class Driver:
 
     def nbytes(self, side: int) -> int:
         return self.tapes[side].nbytes + sum(local.nbytes(side) for local in self.runtime.locals)
+
+
+def open_driver(plan: Plan, intake: Intake, setup: Setup, pairs: Pairs, settled: Settled) -> Driver | Hells:
+    """What drives a join that is not done in the pushing thread: worker threads, or a device."""
+    if plan.algorithm == "hells":
+        return devices.hells(plan, intake, pairs, settled)
+    return Driver(plan, intake, setup, pairs, settled)

@@ -14,7 +14,7 @@ from streamjoin.core.kernels.layout import FOREVER, Array
 from streamjoin.core.plan import SIDES, Plan
 from streamjoin.core.store import Tuples
 from streamjoin.embedded.collector import Pairs, Settled
-from streamjoin.embedded.driver import Driver, Setup
+from streamjoin.embedded.driver import Driver, Setup, open_driver
 from streamjoin.embedded.watermark import Watermark
 from streamjoin.errors import OptionError
 
@@ -103,10 +103,10 @@ class Sequential(Engine):
 
 
 class Parallel(Engine):
-    """Worker threads under one of the parallel protocols."""
+    """Worker threads under one of the parallel protocols, or a device."""
 
     def __init__(self, plan: Plan, intake: Intake, setup: Setup, pairs: Pairs, settled: Settled) -> None:
-        self._driver = Driver(plan, intake, setup, pairs, settled)
+        self._driver = open_driver(plan, intake, setup, pairs, settled)
         self._raw = [intake.shape(side).raw_bytes for side in SIDES]
 
     def admit(self, side: str, count: int) -> int:
@@ -127,7 +127,7 @@ class Parallel(Engine):
         self._driver.expire(SIDES.index(side), horizon, opposite)
 
     def settle(self) -> None:
-        self._driver.check()
+        self._driver.settle()
 
     def finish(self) -> None:
         self._driver.finish()
@@ -137,11 +137,11 @@ class Parallel(Engine):
 
     def abort(self) -> None:
         """Stops without completing anything."""
-        self._driver.runtime.abort()
+        self._driver.abort()
 
     @property
     def failure(self) -> BaseException | None:
-        return self._driver.runtime.failure
+        return self._driver.failure
 
     def stats(self) -> dict[str, Any]:
         driver, workers = self._driver, self._driver.stats()
@@ -153,4 +153,5 @@ class Parallel(Engine):
             }
             for k, side in enumerate(SIDES)
         }
-        return {**sides, "comparisons": sum(worker["comparisons"] for worker in workers), "workers": workers}
+        found = {**sides, "comparisons": sum(worker["comparisons"] for worker in workers), "workers": workers}
+        return found if isinstance(driver, Driver) else found | {"device": driver.device_stats()}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamjoin import devices
 from streamjoin.core.analysis import Dimension
 from streamjoin.core.plan import Plan, make_plan
 from streamjoin.core.tree import to_sql
@@ -32,6 +33,7 @@ class Explanation:
             "workers": plan.workers,
             "layout": plan.layout,
             "access": plan.access,
+            **({"device": devices.chosen(plan.device)} if plan.algorithm == "hells" else {}),
             "reasons": list(plan.reasons),
         }
 
@@ -46,6 +48,7 @@ class Explanation:
             *_listed("band", facts["band_keys"] or ["none"]),
             *_listed("residual", facts["residual"] or ["none"]),
             f"algorithm   {facts['algorithm']}{_spread(plan)}",
+            *([f"device      {_placed(plan, facts['device'])}"] if "device" in facts else []),
             f"access      {facts['access']}",
             *_listed("because", facts["reasons"]),
         ]
@@ -54,8 +57,16 @@ class Explanation:
     __repr__ = __str__
 
 
+def _placed(plan: Plan, device: dict[str, Any]) -> str:
+    """The device, and where its windows will lie."""
+    shared = device["unified_memory"]
+    where = plan.memory if plan.memory != "auto" else "host" if shared else "device"
+    why = "asked for" if plan.memory != "auto" else f"{'unified' if shared else 'its own'} memory"
+    return f"{device['name']} ({device['type']}), windows in {where} memory: {why}"
+
+
 def _spread(plan: Plan) -> str:
-    if plan.algorithm == "kang":
+    if plan.algorithm in ("kang", "hells"):
         return ""
     layout = f", {plan.layout[0]} x {plan.layout[1]}" if plan.algorithm == "grid" else ""
     return f", {plan.workers} worker{'s' * (plan.workers > 1)}{layout}"
@@ -81,6 +92,8 @@ def explain(
     access: str = "auto",
     workers: int | str = "auto",
     layout: Any = "auto",
+    device: int | str | None = None,
+    memory: str = "auto",
     rate: Any = None,
     suffixes: Any = ("_r", "_s"),
 ) -> Explanation:
@@ -119,6 +132,8 @@ def explain(
             access=access,
             workers=workers,
             layout=layout,
+            device=device,
+            memory=memory,
             rate=rate,
             suffixes=suffixes,
             static=static,

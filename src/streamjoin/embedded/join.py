@@ -54,13 +54,16 @@ class Join:
     Push record batches of either side in any rhythm from any thread, and poll for results. With algorithm="kang" they
     are ready when a push returns; workers of a parallel algorithm hand them out a little later, all of them by close().
 
-    algorithm     "kang" (one core, in the pushing thread), "cell", "biclique", "handshake", "low_latency", "grid"
-                  or "auto"
+    algorithm     "kang" (one core, in the pushing thread), "cell", "biclique", "handshake", "low_latency", "grid",
+                  "hells" (an OpenCL device) or "auto"
     workers       threads of a parallel algorithm, any number from 1 up; layout=(rows, columns) of a "grid"
     rate          expected tuples/s of each stream, or (r, s): what "auto" decides by
     batch         most tuples that travel together between workers
     overload      "block": a push waits while the workers are behind; "shed": what does not fit is dropped and counted
     pin           keeps every worker on a core of its own, along the machine's topology
+    device        of "hells": an index (`streamjoin doctor` lists them), a type such as "gpu", or a part of its name
+    memory        of "hells": where windows lie, "host" or "device", or "parts" if they are too large for the device;
+                  "auto" decides by the device's properties
 
     >>> import pyarrow as pa, streamjoin as sj
     >>> trades = pa.schema({"ts": pa.int64(), "price": pa.float64()})
@@ -89,6 +92,8 @@ class Join:
         batch: int = 64,
         overload: str = "block",
         pin: bool = False,
+        device: int | str | None = None,
+        memory: str = "auto",
         ordered: bool = False,
         max_delay: Any = 0,
         late: str = "drop",
@@ -119,6 +124,8 @@ class Join:
             rate=rate,
             suffixes=suffixes,
             max_delay=max_delay,
+            device=device,
+            memory=memory,
         )
         if (ordered or punctuations) and self.plan.unit is None:
             raise WindowError('ordered results and punctuations need time columns; give time="ts"')
@@ -257,6 +264,7 @@ class Join:
             "order_buffer": output.waiting,
             "order_buffer_max": output.buffered,
             "workers": engine["workers"],
+            **({"device": engine["device"]} if "device" in engine else {}),
         }
 
     def _delay(self, max_delay: Any) -> int:

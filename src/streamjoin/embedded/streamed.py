@@ -10,7 +10,7 @@ import numpy as np
 from streamjoin.core.kernels.layout import Array
 from streamjoin.core.plan import SIDES
 from streamjoin.core.tree import OTHER
-from streamjoin.embedded.driver import Driver, Setup
+from streamjoin.embedded.driver import Setup, open_driver
 from streamjoin.embedded.tables import Sides, TableJoin
 
 CHUNK = 1 << 14  # rows of one side between two of the other, where the window does not depend on it
@@ -37,7 +37,11 @@ class StreamedJoin(TableJoin):
         found: list[tuple[Array, Array]] = []
         plan = self.plan
         setup = Setup(plan.algorithm, plan.workers, plan.layout, BATCH)
-        driver = Driver(plan, self.intake, setup, lambda r, s: found.append((r.copy(), s.copy())), lambda marks: None)
+
+        def pairs(r: Array, s: Array) -> None:
+            found.append((r.copy(), s.copy()))
+
+        driver = open_driver(plan, self.intake, setup, pairs, lambda marks: None)
         try:
             by_arrival = plan.window.by_arrival
             for side, begin, end in _in_turns(times, before) if by_arrival else _by_time(times):
@@ -54,7 +58,7 @@ class StreamedJoin(TableJoin):
         for r, s in found:
             yield rows["r"][r], rows["s"][s]
 
-    def _expire(self, driver: Driver, side: str, place: int, opposite: int) -> None:
+    def _expire(self, driver: Any, side: str, place: int, opposite: int) -> None:
         """A side has come to a place, when so many rows of the other had come."""
         horizon = self.plan.window.horizon(side, place, opposite)
         driver.expire(SIDES.index(OTHER[side]), horizon, place)

@@ -23,7 +23,7 @@ from streamjoin.core.model.formulas import (
 from streamjoin.errors import OptionError, suggest
 
 PARALLEL = ("cell", "biclique", "handshake", "low_latency", "grid")
-ALGORITHMS = ("auto", "kang", *PARALLEL)
+ALGORITHMS = ("auto", "kang", *PARALLEL, "hells")
 ENOUGH = 0.7  # the part of a core's time up to which one worker is enough
 ROOMIER = 1.25  # a grid may have so many times the workers it needs, if they make a better rectangle
 
@@ -148,6 +148,8 @@ def choose(task: Task, cores: int, wish: Wish = ANYTHING, costs: Costs | None = 
     if algorithm == "kang" or (algorithm == "auto" and workers == 1):
         why = "one worker was asked for" if workers == 1 else "kang is one worker"
         return Choice("kang", 1, (1, 1), BATCH, (why,))
+    if algorithm == "hells":
+        return Choice("hells", 1, (1, 1), BATCH, ("hells compares on one device, which divides the work itself",))
     load = _load(task)
     reasons: list[str] = []
     if load is None:
@@ -254,6 +256,8 @@ def _check(wish: Wish) -> None:
         raise OptionError(f'workers={workers!r} is not a number of at least 1, nor "auto"')
     if algorithm == "kang" and workers not in ("auto", 1):
         raise OptionError(f'algorithm="kang" is one worker, not {workers}; use "auto" or one of {", ".join(PARALLEL)}')
+    if algorithm == "hells" and workers not in ("auto", 1):
+        raise OptionError(f'algorithm="hells" is one device, which workers={workers} cannot divide; leave workers= out')
     if layout == "auto":
         return
     if not isinstance(layout, tuple) or len(layout) != 2 or not all(type(x) is int and x > 0 for x in layout):

@@ -1,0 +1,1 @@
+"""The comparison of a join on an OpenCL device. PyOpenCL is imported here and nowhere else."""

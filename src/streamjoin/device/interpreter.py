@@ -1,0 +1,148 @@
+"""Step 2, the interpretation: a thread that reads bitmaps in the order of their comparisons and hands out pairs.
+
+It is the only one who waits for the device. What goes wrong, there or here, ends the join: nothing is lost silently.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from streamjoin.core.kernels.bitmap import FOUND, NEXT, interpret
+from streamjoin.core.kernels.layout import Array
+from streamjoin.device.choice import opencl
+from streamjoin.device.memory import Bitmap
+from streamjoin.device.source import HEAD
+from streamjoin.errors import DeviceError
+
+PAIRS = 1 << 16
+
+Pairs = Callable[[Array, Array], None]
+Settled = Callable[[tuple[int, int]], None]
+Events = list[tuple[str, Any]]  # what a command was, and its event
+
+
+@dataclass
+class Comparison:
+    """One bitmap on its way: `probes` tuples of a side from number `probe` on, with stored tuples from `stored` on."""
+
+    side: int
+    probe: int
+    probes: int
+    stored: int
+    bitmap: Bitmap
+    words: Array
+    ready: Any
+    events: Events
+    trouble: Callable[[int, int, int], Exception]  # code, number of the probe, position of the stored tuple
+    home: queue.SimpleQueue[Bitmap]
+
+
+@dataclass
+class Clock:
+    """Seconds spent so far, by step, and what happened when, if asked for."""
+
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("compare", "add", "transfer"), 0.0))
+    interpretation: float = 0.0
+    trace: list[tuple[str, int, int]] | None = None  # step, begin, end in nanoseconds
+    ahead: int = 0  # by how much the host's clock is ahead of the device's
+
+    def note(self, events: Events) -> None:
+        """Adds up commands of the device, which have ended."""
+        for name, event in events:
+            begin, end = event.profile.start, event.profile.end
+            self.seconds[name.split()[0]] += (end - begin) / 1e9
+            if self.trace is not None:
+                self.trace.append((name, begin + self.ahead, end + self.ahead))
+
+    def interpreted(self, name: str, begin: int, end: int) -> None:
+        self.interpretation += (end - begin) / 1e9
+        if self.trace is not None:
+            self.trace.append((name, begin, end))
+
+
+class Interpreter:
+    """Takes comparisons, and marks between them; hands out pairs, and the marks once everything before is out."""
+
+    def __init__(self, pairs: Pairs, settled: Settled, clock: Clock) -> None:
+        self.failure: BaseException | None = None
+        self._pairs, self._settled, self._clock = pairs, settled, clock
+        self._tasks: queue.SimpleQueue[Comparison | tuple[int, int] | None] = queue.SimpleQueue()
+        self._stopped = False
+        self._idle = threading.Condition()
+        self._under_way = 0
+        self._found = np.empty(PAIRS, np.int64), np.empty(PAIRS, np.int64)
+        self._cursor = np.zeros(2, np.int64)
+        interpret(np.zeros(0, np.uint32), 1, 0, 0, *self._found, self._cursor)  # compiles it before there is work
+        self._thread = threading.Thread(target=self._run, name="streamjoin-interpreter", daemon=True)
+        self._thread.start()
+
+    def put(self, task: Comparison | tuple[int, int]) -> None:
+        """A comparison under way, or how many tuples of r and of s have come so far."""
+        with self._idle:
+            self._under_way += 1
+        self._tasks.put(task)
+
+    def wait(self) -> None:
+        """Until everything that was put has been handed out, or the join has failed."""
+        with self._idle:
+            self._idle.wait_for(lambda: self._under_way == 0 or self.failure is not None)
+
+    def stop(self) -> None:
+        """Ends the thread, after what was put before, or at once if the join has failed."""
+        self._tasks.put(None)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def abort(self) -> None:
+        """Ends the thread without completing anything."""
+        self._stopped = True
+        self._tasks.put(None)
+
+    def fail(self, error: BaseException) -> None:
+        """The first error counts."""
+        if isinstance(error, opencl().Error):
+            error = DeviceError(f"the device failed: {error}")
+        with self._idle:
+            if self.failure is None:
+                self.failure = error
+            self._idle.notify_all()
+
+    def _run(self) -> None:
+        while (task := self._tasks.get()) is not None and not self._stopped:
+            if self.failure is None:
+                try:
+                    self._take(task)
+                except BaseException as error:
+                    self.fail(error)
+            if isinstance(task, Comparison):
+                task.home.put(task.bitmap)
+            with self._idle:
+                self._under_way -= 1
+                self._idle.notify_all()
+
+    def _take(self, task: Comparison | tuple[int, int]) -> None:
+        if isinstance(task, tuple):
+            self._settled(task)
+            return
+        task.ready.wait()
+        self._clock.note(task.events)
+        begin = time.perf_counter_ns()
+        words = np.frombuffer(task.words, np.uint32)
+        if words[0]:
+            code, probe, place = (int(word) for word in words[:3])
+            raise task.trouble(code, probe, task.stored + place)
+        done = False
+        self._cursor[NEXT] = 0
+        while not done:
+            done = bool(interpret(words[HEAD:], task.probes, task.probe, task.stored, *self._found, self._cursor))
+            probes, stored = (numbers[: self._cursor[FOUND]] for numbers in self._found)
+            self._pairs(*((probes, stored) if task.side == 0 else (stored, probes)))
+        task.bitmap.give_back()
+        self._clock.interpreted(f"interpret {'rs'[task.side]}", begin, time.perf_counter_ns())

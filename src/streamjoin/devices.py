@@ -1,0 +1,29 @@
+"""The way to OpenCL devices for the rest of the package. PyOpenCL is imported when one is needed, not before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streamjoin.device.hells import Hells
+
+
+def listed() -> list[dict[str, Any]]:
+    """Every OpenCL device, in the order of the indices that `device=` takes."""
+    from streamjoin.device import choice
+
+    return [choice.describe(device) for device in choice.devices()]
+
+
+def chosen(wanted: int | str | None) -> dict[str, Any]:
+    """The device that `device=` means."""
+    from streamjoin.device import choice
+
+    return choice.describe(choice.choose(wanted))
+
+
+def hells(*arguments: Any, **options: Any) -> Hells:
+    """A HELLS-Join on a device; see `streamjoin.device.hells`."""
+    from streamjoin.device.hells import Hells
+
+    return Hells(*arguments, **options)
