@@ -29,15 +29,17 @@ settings.register_profile("soak", deadline=None, max_examples=2_000, suppress_he
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where the suite runs in two processes, one of them has Spark, and a file's other tests stay together.
+# Tests of these files share nothing that is dear, neither kernels nor a session.
+APART = {"test_predicates_fuzz.py", "test_spark_kill.py", "test_spark_masters.py"}
 
-    They share kernels. Only fuzzing has none to share: it goes wherever there is time.
-    """
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where the suite runs in two processes: one of them has the Spark session, and a file's tests stay together."""
     for item in items:
-        needs_spark = item.get_closest_marker("spark") or "spark" in getattr(item, "fixturenames", ())
-        if needs_spark or "fuzz" not in item.path.name:
-            item.add_marker(pytest.mark.xdist_group("spark" if needs_spark else item.path.name))
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        elif item.path.name not in APART:
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,8 @@
 """A driver that joins two folders of Parquet files as streams: python spark_victim.py folder --master local[2].
 
-It takes files as they come until the file `last` appears, finishes what is there, and leaves the file `done`. Every
-micro-batch's figures are a line of its output. With --tables it then joins the same files as tables.
+It takes files as they come until the file `last` appears, finishes what is there, and leaves the pairs that it finds in
+its sink in the file `done`. Every micro-batch's figures are a line of its output. With --tables it also joins the same
+files as tables.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ def main(folder: Path, spark: Any, tables: bool) -> None:
         query.awaitTermination(0.2)
     query.processAllAvailable()
     query.stop()
+    found = {"out": spark.read.parquet(str(folder / "out"))}
     if tables:
-        sj.join(*(spark.read.parquet(str(folder / side)) for side in "rs"), **options).write.parquet(
-            str(folder / "tables")
-        )
-    (folder / "done").touch()
+        found["tables"] = sj.join(*(spark.read.parquet(str(folder / side)) for side in "rs"), **options)
+    pairs = {name: [tuple(row) for row in frame.select("rid", "sid").collect()] for name, frame in found.items()}
+    (folder / "part").write_text(json.dumps(pairs))
+    (folder / "part").rename(folder / "done")
     spark.stop()  # behind Connect there is a server that would go on
 
 

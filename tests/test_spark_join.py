@@ -33,11 +33,11 @@ def seconds(window: Any) -> Any:
     return streams.within(window, "seconds")
 
 
-class Feed:
-    """Two folders of Parquet files that are read as streams, one file per micro-batch, and a folder of results."""
+class Folders:
+    """Two folders of Parquet files that are read as streams, one file per micro-batch."""
 
-    def __init__(self, spark: Any, folder: Path) -> None:
-        self.spark, self.folder = spark, folder
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.files = 0
         for name in ("r", "s", "chunks"):
             (folder / name).mkdir(parents=True)
@@ -48,6 +48,14 @@ class Feed:
             pq.write_table(streams.table(timed(rows), schema), target.with_suffix(".part"))
             target.with_suffix(".part").rename(target)
         self.files += 1
+
+
+class Feed(Folders):
+    """The folders as streams of a session, and a folder of results."""
+
+    def __init__(self, spark: Any, folder: Path) -> None:
+        super().__init__(folder)
+        self.spark = spark
 
     def read(self, side: str, delay: str = "6 seconds") -> Any:
         schema = self.spark.read.parquet(str(self.folder / side)).schema

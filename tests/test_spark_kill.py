@@ -10,7 +10,6 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -30,8 +29,8 @@ def kills(soak: bool) -> int:
 
 
 @pytest.fixture
-def victim(spark: Any, tmp_path: Path, kills: int, request: pytest.FixtureRequest) -> Iterator[Victim]:
-    found = Victim(spark, tmp_path, 20 * kills + 20, "--master", request.param)
+def victim(tmp_path: Path, kills: int, request: pytest.FixtureRequest) -> Iterator[Victim]:
+    found = Victim(tmp_path, 20 * kills + 20, "--master", request.param)
     yield found
     found.end()
 

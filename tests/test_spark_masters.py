@@ -7,7 +7,6 @@ import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -31,13 +30,13 @@ def run(victim: Victim) -> None:
 
 
 @pytest.mark.parametrize("master", ["local[*]", "local-cluster[2,1,1024]"])
-def test_masters_of_one_machine(spark: Any, tmp_path: Path, master: str) -> None:
-    run(Victim(spark, tmp_path, FILES, "--tables", "--master", master))
+def test_masters_of_one_machine(tmp_path: Path, master: str) -> None:
+    run(Victim(tmp_path, FILES, "--tables", "--master", master))
 
 
-def test_spark_connect(spark: Any, tmp_path: Path) -> None:
+def test_spark_connect(tmp_path: Path) -> None:
     pytest.importorskip("grpc", reason="Spark Connect needs: pip install 'pyspark[connect]'")
-    run(Victim(spark, tmp_path, FILES, "--tables", "--remote", "local[2]"))
+    run(Victim(tmp_path, FILES, "--tables", "--remote", "local[2]"))
 
 
 class Host:
@@ -82,10 +81,10 @@ def standalone(tmp_path: Path) -> Iterator[tuple[str, list[Host]]]:
         host.kill()
 
 
-def test_a_standalone_cluster_loses_a_host(spark: Any, tmp_path: Path, standalone: tuple[str, list[Host]]) -> None:
+def test_a_standalone_cluster_loses_a_host(tmp_path: Path, standalone: tuple[str, list[Host]]) -> None:
     url, hosts = standalone
     caches = [tmp_path / f"chunks-{name}" for name in ("one", "two")]
-    victim = Victim(spark, tmp_path / "run", FILES, "--tables", "--master", url)
+    victim = Victim(tmp_path / "run", FILES, "--tables", "--master", url)
     try:
         victim.feed(2)
         victim.wait_for(lambda: victim.commits() > 1 and all(cache.exists() for cache in caches))
