@@ -30,7 +30,7 @@ def kills(soak: bool) -> int:
 
 @pytest.fixture
 def victim(tmp_path: Path, kills: int, request: pytest.FixtureRequest) -> Iterator[Victim]:
-    found = Victim(tmp_path, 20 * kills + 20, "--master", request.param)
+    found = Victim(tmp_path, 20 * kills + 20, *request.param)
     yield found
     found.end()
 
@@ -70,7 +70,7 @@ def strikes(victim: Victim, kind: str) -> bool:
     return victim.lost_tasks() > lost
 
 
-@pytest.mark.parametrize("victim", ["local-cluster[2,1,1024]"], indirect=True)
+@pytest.mark.parametrize("victim", [("--tables", "--master", "local-cluster[2,1,1024]")], indirect=True, ids=[""])
 def test_workers_and_executors_are_killed_and_the_cache_is_wiped(victim: Victim, kills: int) -> None:
     victim.wait_for(lambda: victim.commits() > 0)
     for kind in ("cache", "workers", "executors") * kills:
@@ -80,9 +80,9 @@ def test_workers_and_executors_are_killed_and_the_cache_is_wiped(victim: Victim,
     assert sum(batch["cache_misses"] for batch in victim.figures()) > 0
 
 
-@pytest.mark.parametrize("victim", ["local[2, 4]"], indirect=True)  # a task may fail and be tried again
+@pytest.mark.parametrize("victim", [("--master", "local[2, 4]")], indirect=True, ids=[""])  # tasks may be tried again
 def test_the_driver_is_killed(victim: Victim, kills: int) -> None:
-    for aim in [None, STATE] * kills + [SINK] * (kills // 3):
+    for aim in (None, STATE, SINK) * (-(-kills // 3)):
         before = victim.commits()
         victim.wait_for(lambda before=before: victim.commits() > before)  # type: ignore[misc]
         if aim:

@@ -1,4 +1,7 @@
-"""The same join on every kind of master, as streams and as tables, against the oracle."""
+"""The same join behind Spark Connect and on a cluster of hosts, as streams and as tables, against the oracle.
+
+Of the other masters, local is that of most tests, and local-cluster has its own in `test_spark_kill.py`.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +22,15 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 FILES = 6
 
 
-def run(victim: Victim) -> None:
-    """Everything at once; then the tables."""
+def test_spark_connect(tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect needs: pip install 'pyspark[connect]'")
+    victim = Victim(tmp_path, FILES, "--tables", "--remote", "local[2]")
     try:
         victim.feed(FILES - 1)
         victim.finish()
         victim.check()
     finally:
         victim.end()
-
-
-@pytest.mark.parametrize("master", ["local[*]", "local-cluster[2,1,1024]"])
-def test_masters_of_one_machine(tmp_path: Path, master: str) -> None:
-    run(Victim(tmp_path, FILES, "--tables", "--master", master))
-
-
-def test_spark_connect(tmp_path: Path) -> None:
-    pytest.importorskip("grpc", reason="Spark Connect needs: pip install 'pyspark[connect]'")
-    run(Victim(tmp_path, FILES, "--tables", "--remote", "local[2]"))
 
 
 class Host:
