@@ -116,7 +116,7 @@ def test_options_reach_the_join(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(sj, "join", fake)
     more = ["--algorithm", "grid", "--access", "scan", "--ordered", "--time-right", "y"]
-    more += ["--suffixes", "_l,_r", "--workers", "6", "--layout", "2x3"]
+    more += ["--suffixes", "_l,_r", "--workers", "6", "--layout", "2x3", "--device", "1", "--memory", "parts"]
     assert main(words("-o", "out.parquet", *more)) == 0
     assert seen == {
         "on": ON,
@@ -125,6 +125,8 @@ def test_options_reach_the_join(folder: Path, monkeypatch: pytest.MonkeyPatch) -
         "algorithm": "grid",
         "workers": 6,
         "layout": (2, 3),
+        "device": 1,
+        "memory": "parts",
         "access": "scan",
         "ordered": True,
         "suffixes": ("_l", "_r"),

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from streamjoin.cli.spark import check_engine, pipeline
-from streamjoin.cli.spread import ALGORITHMS, parse_layout, parse_rate, parse_workers
+from streamjoin.cli.spread import ALGORITHMS, parse_device, parse_layout, parse_rate, parse_workers
 from streamjoin.cli.within import SPELLINGS, parse_within
 
 _FORMATS = "parquet, arrow, arrows, csv or ndjson, the last three also compressed, as csv.gz"
@@ -54,6 +54,12 @@ def join(
     ] = "auto",
     layout: Annotated[
         str, typer.Option(metavar="MxN|auto", help="Rows and columns of a grid, as 2x3 for six workers.")
+    ] = "auto",
+    device: Annotated[
+        str | None, typer.Option(help="Of hells: an index as `streamjoin doctor` lists them, a type, a part of a name.")
+    ] = None,
+    memory: Annotated[
+        str, typer.Option(help="Of hells: where windows lie: auto, host, device or parts.")
     ] = "auto",
     access: Annotated[str, typer.Option(help="How windows are searched: auto, scan, sorted, band or hash.")] = "auto",
     ordered: Annotated[bool, typer.Option("--ordered", help="Results in the order of their time.")] = False,
@@ -136,6 +142,8 @@ def join(
         "algorithm": algorithm,
         "workers": parse_workers(workers),
         "layout": parse_layout(layout),
+        "device": parse_device(device),
+        "memory": memory,
         "access": access,
         "ordered": ordered,
         "suffixes": _suffixes(suffixes),

@@ -19,7 +19,7 @@ TERMINATED = 143
 
 # By engine: the options that the other one does not have, by the names of their parameters.
 ONLY = {
-    "embedded": ("algorithm", "workers", "layout", "ordered", "null", "rate", "stats"),
+    "embedded": ("algorithm", "workers", "layout", "device", "memory", "ordered", "null", "rate", "stats"),
     "spark": (
         "master",
         "conf",

@@ -1,4 +1,4 @@
-"""How a join is spread over workers, as command-line words: the spellings of --workers, --layout and --rate."""
+"""How a join is spread over workers and devices, as command-line words: the spellings of --workers, --layout and so on."""
 
 from __future__ import annotations
 
@@ -35,6 +35,15 @@ def parse_layout(text: str) -> tuple[int, int] | str:
     if sizes is None:
         raise OptionError(f'--layout "{text}" is not rows x columns of a grid, such as 2x3, nor "auto"')
     return int(sizes[1]), int(sizes[2])
+
+
+def parse_device(text: str | None) -> int | str | None:
+    """A device by its index, or by a word.
+
+    >>> parse_device("0"), parse_device("gpu")
+    (0, 'gpu')
+    """
+    return int(text) if text is not None and re.fullmatch("[0-9]{1,4}", text) else text
 
 
 def parse_rate(text: str) -> tuple[float, float]:
