@@ -1,4 +1,4 @@
-"""How a join is spread over workers and devices, as command-line words: the spellings of --workers, --layout and so on."""
+"""How a join is spread over workers and devices: the spellings of --workers, --layout, --device and --rate."""
 
 from __future__ import annotations
 
