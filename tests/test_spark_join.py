@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
+import time
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -136,13 +137,16 @@ def test_a_stream_equals_tables_and_oracle_over_restarts_and_a_wiped_cache(
                 query = feed.run(sj.join(feed.read("r"), feed.read("s"), on=case.on, within=seconds(WINDOW), time="t"))
                 assert query.exception() is None
                 shutil.rmtree(cache_root() / str(query.id))
+        progress = query.lastProgress
+        assert progress is not None
+        patience = time.monotonic() + 120
+        while not metrics or metrics[-1]["batch"] < progress["batchId"]:  # listeners are told a little later
+            assert time.monotonic() < patience
+            time.sleep(0.05)
     finally:
         feed.spark.streams.removeListener(listener)
     static = sj.join(*frames(feed.spark, r, s), on=case.on, within=seconds(WINDOW), time="t")
     assert feed.pairs() == found(static) == expected(case, WINDOW, r, s)
-    progress = query.lastProgress
-    assert progress is not None
-    assert metrics
     assert sum(report["results"] for report in metrics) == len(feed.pairs())
     assert sum(report["late"] for report in metrics) == 0
     assert metrics[-1]["state_rows"] < 200
