@@ -19,11 +19,11 @@ import streamjoin as sj
 from expressions import E, to_sql
 from generate import Predicates, rows, schema, table
 from oracle import matrix
-from streamjoin.algorithms.hells import WORD, Fifo, moves, tiles
+from streamjoin.algorithms.hells import Fifo, moves, tiles
 from streamjoin.core.analysis import analyse, conjuncts
 from streamjoin.core.codegen import Program
 from streamjoin.core.columns import physical_columns
-from streamjoin.core.kernels.bitmap import FOUND, NEXT, interpret
+from streamjoin.core.kernels.bitmap import FOUND, NEXT, WORD, interpret
 from streamjoin.core.predicate import as_tree
 from streamjoin.core.predicate.resolve import resolve
 from streamjoin.device import hells

@@ -22,6 +22,13 @@ def chosen(wanted: int | str | None) -> dict[str, Any]:
     return choice.describe(choice.choose(wanted))
 
 
+def placement(unified: bool, wanted: str) -> str:
+    """Where windows lie on a device whose memory is or is not the CPU's, if `memory=` is this."""
+    from streamjoin.device import memory
+
+    return memory.placement(unified, wanted)
+
+
 def hells(*arguments: Any, **options: Any) -> Hells:
     """A HELLS-Join on a device; see `streamjoin.device.hells`."""
     from streamjoin.device.hells import Hells

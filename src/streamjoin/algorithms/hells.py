@@ -20,12 +20,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-WORD = 32  # tuples per word of a bitmap; a FIFO's capacity is a multiple of it
+from streamjoin.core.kernels.bitmap import WORD
+
 PIECE = 4096  # tuples that expire together
 
 
 class Fifo:
-    """The bookkeeping of one window: positions first..head-1 are live, position p lies at p % capacity."""
+    """The bookkeeping of one window: positions first..head-1 are live, position p lies at p % capacity.
+
+    The capacity is a multiple of a bitmap's word.
+    """
 
     def __init__(self, expected: int = 0) -> None:
         self.first = 0

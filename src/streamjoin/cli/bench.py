@@ -108,6 +108,7 @@ def parallel(
     _show(figures, False)
 
 
+MOST = 10**9  # tuples of a window
 SPARK_PARTS = "opaque,band,tiny,static"
 
 
@@ -131,10 +132,7 @@ def spark(
 
     sizes = spark_bench.QUICK if quick else spark_bench.Sizes()
     if windows is not None:
-        counts = windows.split(",")
-        if not all(count.strip().isdecimal() and int(count) > 0 for count in counts):
-            raise typer.BadParameter(f'--windows "{windows}" is not numbers of tuples, such as 100000,1000000')
-        sizes = replace(sizes, windows=tuple(map(int, counts)))
+        sizes = replace(sizes, windows=_counts(windows))
     conf = {"spark.driver.memory": memory, "spark.sql.adaptive.enabled": "true"}  # tables are joined better with it
     with session(Cluster(master, conf, name="streamjoin-bench")) as running:
         figures = spark_bench.measure(
@@ -163,10 +161,9 @@ def hells(
     """HELLS-Join on an OpenCL device against one thread and a grid of threads that scan, by window and selectivity."""
     from streamjoin.lab.hells import measure
 
-    sizes = tuple(int(x) for x in _numbers(windows, "--windows", 1, 10**9))
     parts = _numbers(selectivities, "--selectivities", 1e-9, 1)
     figures = measure(
-        sizes, parts, selective_window, seconds, lambda text: print(text, file=sys.stderr, flush=True)
+        _counts(windows), parts, selective_window, seconds, lambda text: print(text, file=sys.stderr, flush=True)
     )
     if as_json:
         print(json.dumps(figures))
@@ -175,6 +172,14 @@ def hells(
         speeds = ", ".join(f"{name} {speed / 1e9:.2f}" for name, speed in point["comparisons_per_s"].items())
         print(f"window {point['window']:>11,}  selectivity {point['selectivity']:>9.4%}  {speeds} G comparisons/s")
     _show({name: figures[name] for name in ("break_even_selectivity", "device", "machine")}, False)
+
+
+def _counts(windows: str) -> tuple[int, ...]:
+    """Sizes of windows with commas between them."""
+    counts = windows.split(",")
+    if not all(count.strip().isdecimal() and 0 < int(count) <= MOST for count in counts):
+        raise typer.BadParameter(f'--windows "{windows}" is not numbers of tuples, such as 100000,1000000')
+    return tuple(map(int, counts))
 
 
 def _numbers(text: str, option: str, low: float, high: float) -> tuple[float, ...]:

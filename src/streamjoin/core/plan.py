@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from streamjoin.core.analysis import Analysis, analyse
 from streamjoin.core.cores import usable_cores
-from streamjoin.core.model import Choice, Task, Wish, choose, load_of, stay_of
+from streamjoin.core.model import ALGORITHMS, Choice, Task, Wish, choose, load_of, stay_of
 from streamjoin.core.predicate import as_tree
 from streamjoin.core.predicate.resolve import resolve
 from streamjoin.core.window import Window, needs_nanoseconds, normalise
@@ -27,7 +27,6 @@ from streamjoin.errors import (
 if TYPE_CHECKING:
     from streamjoin.core.codegen import Program
 
-ALGORITHMS = ("auto", "kang", "cell", "biclique", "handshake", "low_latency", "grid", "hells")
 ACCESSES = ("auto", "scan", "sorted", "band", "hash")
 MEMORY = ("auto", "host", "device", "parts")
 SIDES = ("r", "s")

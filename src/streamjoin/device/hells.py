@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from streamjoin.algorithms.hells import WORD, tiles
+from streamjoin.algorithms.hells import tiles
 from streamjoin.core.intake import Intake
+from streamjoin.core.kernels.bitmap import WORD
 from streamjoin.core.kernels.layout import Array
 from streamjoin.core.plan import SIDES, Plan
 from streamjoin.core.store import Tuples
@@ -62,7 +63,7 @@ class Hells:
             profiling = cl.command_queue_properties.PROFILING_ENABLE
             queues = [cl.CommandQueue(self._context, properties=profiling) for _ in SIDES]
             self._kernels = [cl.Kernel(program, f"compare_{side}") for side in SIDES]
-            where = placement(self._device, plan.memory)
+            where = placement(self._device.host_unified_memory, plan.memory)
             self.windows = [
                 Window(
                     self._context,

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from streamjoin.algorithms.hells import WORD, Fifo, moves
+from streamjoin.algorithms.hells import Fifo, moves
+from streamjoin.core.kernels.bitmap import WORD
 from streamjoin.core.kernels.layout import Array
 from streamjoin.device.choice import opencl
 from streamjoin.device.source import HEAD, Field
@@ -22,11 +23,11 @@ ALIGNED = 64
 SHARE = 0.4  # of the device's memory, for one window
 
 
-def placement(device: Any, wanted: str) -> str:
-    """Where windows lie on a device, as long as they fit."""
+def placement(unified: bool, wanted: str) -> str:
+    """Where windows lie on a device whose memory is or is not the CPU's, as long as they fit."""
     if wanted != "auto":
         return wanted
-    return "host" if device.host_unified_memory else "device"
+    return "host" if unified else "device"
 
 
 class Window:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamjoin.core.codegen import Program
+from streamjoin.core.kernels.bitmap import WORD
 from streamjoin.core.tree import OTHER, walk
 from streamjoin.device.translate import HELPERS, HELPERS_DOUBLE, LANES, Translator
 from streamjoin.errors import PredicateError
 
-WORD = 32  # comparisons per word of results
 HEAD = 16  # words before the results: the trouble that a comparison met
 OPTIONS = ("-cl-std=CL1.2", "-cl-fp32-correctly-rounded-divide-sqrt", "-w")
 

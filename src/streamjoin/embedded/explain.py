@@ -60,7 +60,7 @@ class Explanation:
 def _placed(plan: Plan, device: dict[str, Any]) -> str:
     """The device, and where its windows will lie."""
     shared = device["unified_memory"]
-    where = plan.memory if plan.memory != "auto" else "host" if shared else "device"
+    where = devices.placement(shared, plan.memory)
     why = "asked for" if plan.memory != "auto" else f"{'unified' if shared else 'its own'} memory"
     return f"{device['name']} ({device['type']}), windows in {where} memory: {why}"
 

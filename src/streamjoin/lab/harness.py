@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,12 @@ from streamjoin.lab.workload import BAND, MICROSECONDS, Array, Source, partners,
 CHECKED = 16  # r tuples, one after the other
 FILL = 1 << 16
 WARM_UP = 2.0  # seconds at the beginning that are not counted
+
+
+def drain(workers: Callable[[], list[dict[str, Any]]]) -> None:
+    """Waits until the queues of all workers, as their figures tell, are empty."""
+    while any(worker["queue_depth"] for worker in workers()):
+        time.sleep(0.001)
 
 
 @dataclass(frozen=True)
@@ -138,8 +145,7 @@ class Harness:
 
     def rest(self) -> None:
         """Waits until the workers have nothing left to do."""
-        while any(worker["queue_depth"] for worker in self.driver.stats()):
-            time.sleep(0.001)
+        drain(self.driver.stats)
         time.sleep(0.03)  # the last messages have left their queues, not yet their workers
 
     def pace(self, rate: float, batch: int, seconds: float) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -28,10 +28,10 @@ from streamjoin.core.kernels.layout import Array
 from streamjoin.core.plan import SIDES, Plan, make_plan
 from streamjoin.core.store import Tuples
 from streamjoin.core.window import interval
-from streamjoin.embedded.driver import Driver, Setup
+from streamjoin.embedded.driver import Setup, open_driver
 from streamjoin.errors import StreamjoinError
 from streamjoin.lab.machine import machine
-from streamjoin.lab.workload import HIGHEST, LOWEST, schema
+from streamjoin.lab.workload import HIGHEST, LOWEST, band, schema
 
 PAPER = 0.00004  # the paper's selectivity
 WINDOWS = (10_000, 100_000, 1_000_000, 10_000_000)
@@ -51,10 +51,6 @@ def half_width(selectivity: float) -> int:
     (32, 10000)
     """
     return HIGHEST if selectivity >= 1 else round(HIGHEST / 2 * math.sqrt(selectivity))
-
-
-def band(width: int) -> str:
-    return f"r.x BETWEEN s.a - {width} AND s.a + {width} AND r.y BETWEEN s.b - {width} AND s.b + {width}"
 
 
 @dataclass(frozen=True)
@@ -139,9 +135,8 @@ class Contestant(ABC):
     @abstractmethod
     def _start(self) -> None: ...
 
-    @contextmanager
-    def _filling(self) -> Iterator[None]:
-        yield
+    def _filling(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @abstractmethod
     def _arrive(self, side: str, batch: Tuples) -> None: ...
@@ -167,56 +162,43 @@ class OneThread(Contestant):
         self._kang.expire("r", 2)
 
 
-class ManyThreads(Contestant):
+class Driven(Contestant):
+    """A join that is not done in the pushing thread."""
+
+    def _start(self) -> None:
+        setup = Setup(self.plan.algorithm, self.plan.workers, self.plan.layout)
+        self.driver: Any = open_driver(self.plan, self.intake, setup, self._count, lambda numbers: None)
+
+    def _filling(self) -> AbstractContextManager[None]:
+        filling: AbstractContextManager[None] = self.driver.filling()
+        return filling
+
+    def _arrive(self, side: str, batch: Tuples) -> None:
+        self.driver.arrive(SIDES.index(side), batch)
+        self.driver.expire(0, 2, 0)
+
+    def close(self) -> None:
+        self.driver.finish()
+        self.driver.check()
+
+
+class ManyThreads(Driven):
     """A grid of workers."""
 
-    def _start(self) -> None:
-        setup = Setup("grid", self.plan.workers, self.plan.layout)
-        self._driver = Driver(self.plan, self.intake, setup, self._count, lambda numbers: None)
-
-    @contextmanager
-    def _filling(self) -> Iterator[None]:
-        with self._driver.filling():
-            yield
-
-    def _arrive(self, side: str, batch: Tuples) -> None:
-        self._driver.arrive(SIDES.index(side), batch)
-        self._driver.expire(0, 2, 0)
-
     def wait(self) -> None:
-        self._driver.runtime.quiet(patient=True)
-        while self._driver.progress() != tuple(tape.head for tape in self._driver.tapes):
-            self._driver.runtime.snooze()
-        found = sum(worker["results"] for worker in self._driver.stats())
+        self.driver.runtime.quiet(patient=True)
+        while self.driver.progress() != tuple(tape.head for tape in self.driver.tapes):
+            self.driver.runtime.snooze()
+        found = sum(worker["results"] for worker in self.driver.stats())
         while self.before + self.results < found:
-            self._driver.runtime.snooze()
-
-    def close(self) -> None:
-        self._driver.finish()
-        self._driver.check()
+            self.driver.runtime.snooze()
 
 
-class OnDevice(Contestant):
+class OnDevice(Driven):
     """HELLS-Join."""
 
-    def _start(self) -> None:
-        self.hells = devices.hells(self.plan, self.intake, self._count, lambda numbers: None)
-
-    @contextmanager
-    def _filling(self) -> Iterator[None]:
-        with self.hells.filling():
-            yield
-
-    def _arrive(self, side: str, batch: Tuples) -> None:
-        self.hells.arrive(SIDES.index(side), batch)
-        self.hells.expire(0, 2, 0)
-
     def wait(self) -> None:
-        self.hells.wait()
-
-    def close(self) -> None:
-        self.hells.finish()
-        self.hells.check()
+        self.driver.wait()
 
 
 def measure(
@@ -293,9 +275,9 @@ def _point(workload: Workload, seconds: float, report: Report) -> dict[str, Any]
 def _steps(contestant: Contestant) -> dict[str, float]:
     if not isinstance(contestant, OnDevice):
         return {}
-    told = contestant.hells.device_stats()
+    told = contestant.driver.device_stats()
     found = {name: float(told[name]) for name in told if name.endswith("_seconds")}
-    return found | {"done": float(contestant.hells.stats()[0]["comparisons"])}
+    return found | {"done": float(contestant.driver.stats()[0]["comparisons"])}
 
 
 def _verify(contestant: Contestant, workload: Workload, name: str) -> None:

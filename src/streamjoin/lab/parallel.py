@@ -28,7 +28,7 @@ from streamjoin.core.model import (
 from streamjoin.core.window import parse_duration
 from streamjoin.embedded.join import Join
 from streamjoin.lab import bench
-from streamjoin.lab.harness import FILL, Case, Harness
+from streamjoin.lab.harness import FILL, Case, Harness, drain
 from streamjoin.lab.machine import machine
 from streamjoin.lab.workload import BAND, Source, schema
 
@@ -335,8 +335,7 @@ class _Whole:
         start = time.perf_counter()
         for _ in range(0, tuples, ORDER_PUSH):
             self._push(ORDER_PUSH)
-        while any(worker["queue_depth"] for worker in self.stats()["workers"]):
-            time.sleep(0.001)
+        drain(lambda: self.stats()["workers"])
         return tuples / (time.perf_counter() - start)
 
     def _push(self, size: int) -> None:

@@ -13,10 +13,17 @@ import pyarrow as pa
 Array = npt.NDArray[Any]
 
 LOWEST, HIGHEST, HALF_WIDTH = 1, 10_000, 10
-BAND = "r.x BETWEEN s.a - 10 AND s.a + 10 AND r.y BETWEEN s.b - 10 AND s.b + 10"
 EQUALITY = "r.x = s.a"
 NAMES = {"r": ("x", "y"), "s": ("a", "b")}
 MICROSECONDS = 1_000_000
+
+
+def band(width: int) -> str:
+    """Both columns at most so far apart."""
+    return f"r.x BETWEEN s.a - {width} AND s.a + {width} AND r.y BETWEEN s.b - {width} AND s.b + {width}"
+
+
+BAND = band(HALF_WIDTH)
 
 
 def schema(side: str) -> pa.Schema:
