@@ -25,12 +25,14 @@ class Collector:
         counts: Array,
         index: Array,
         control: Array,
+        bell: Array,
         progress: Callable[[], tuple[int, int]],
         pairs: Pairs,
         settled: Settled,
         failed: Callable[[BaseException], None],
     ) -> None:
-        self._results, self._counts, self._index, self._control = results, counts, index, control
+        self._results, self._counts, self._index = results, counts, index
+        self._control, self._bell = control, bell
         self._progress, self._pairs, self._settled, self._failed = progress, pairs, settled, failed
         self._finishing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="streamjoin-collector", daemon=True)
@@ -45,7 +47,6 @@ class Collector:
             self._thread.join()
 
     def _run(self) -> None:
-        nodes, calm = len(self._results), False
         try:
             while True:
                 last = self._finishing.is_set()
@@ -55,7 +56,7 @@ class Collector:
                 if last:
                     return
                 # Some milliseconds at most: punctuations move on without results, too.
-                calm = not await_results(self._index, nodes, self._control, calm)
+                await_results(self._index, len(self._results), self._control, self._bell)
         except BaseException as error:
             self._failed(error)
 

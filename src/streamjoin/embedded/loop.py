@@ -43,6 +43,7 @@ from streamjoin.algorithms.protocol import (
 from streamjoin.core.compiled import inner, njit
 from streamjoin.core.kernels import job as words
 from streamjoin.core.kernels.atomics import SPINS, YIELDS, call, load_acquire, store_release, wait
+from streamjoin.core.kernels.bell import get_up, lie_down, sleep, wake
 from streamjoin.core.kernels.job import path_of, position, test_of, trouble_of
 from streamjoin.core.kernels.layout import COMPARED, COUNT, FIELDS, FOUND, Array
 from streamjoin.core.kernels.ring import HEAD, LINES, TAIL, front, pop, push, room
@@ -71,9 +72,10 @@ BOARD = 16
 
 RESULT_BLOCKS, RESULT_SIZE = 16, 1 << 15
 PATIENCE = 16  # rounds of a busy worker before it hands over a block that is not full
-CALM, CALM_NAP = SPINS + YIELDS + 20, 800  # rounds without results after which naps are longer, and how long
-# The longest naps while a thread waits, in microseconds: for work; for others, who are behind.
-FOR_WORK, FOR_OTHERS = 100, 2000
+LULL = 10_000_000  # nanoseconds after which a collector without results looks how far the workers have come
+# The longest naps while a thread waits, in microseconds: for work; for others, who are behind; for room in a queue
+# that is not used up by then.
+FOR_WORK, FOR_OTHERS, FOR_ROOM = 100, 2000, 10_000
 LEAST_ROOM = 64  # a block with less room for pairs is full
 
 COUNT_TODO, DONE_TODO, FILLED, FAILED_JOB = range(4)
@@ -104,6 +106,7 @@ class Worker(NamedTuple):
     result_address: Array  # of this node's first result of r, and of s
     result_count: Array  # (nodes, blocks)
     result_index: Array  # per node: blocks handed over, blocks given back
+    bell: Array  # the collector's
 
 
 @njit(nogil=True, cache=True)
@@ -357,6 +360,7 @@ def hand_over(w, full):
     w.board[w.node[NODE] * BOARD + RESULTS] += filled
     w.todo[FILLED] = 0
     store_release(w.result_index, base + HEAD, head + 1)
+    wake(w.bell)
 
 
 @njit(nogil=True, cache=True)
@@ -388,12 +392,16 @@ def quiet(ring_index, board, nodes, control, patient):
 
 @njit(nogil=True, cache=True)
 def send(ring_words, ring_index, ring, message, control, patient):
-    """Sends a message from the driver, waiting for room if `patient`. False if it was not sent."""
-    rounds = 0
-    while room(ring_words, ring_index, ring) < 1:
+    """Sends a message from the driver, waiting for room if `patient`. False if it was not sent.
+
+    Who had to wait does so until a quarter of the queue is free, not for every place anew.
+    """
+    rounds, wanted = 0, 1
+    while room(ring_words, ring_index, ring) < wanted:
         if not patient or load_acquire(control, 0) == ABORT:
             return False
-        wait(rounds, FOR_OTHERS)
+        wanted = max(1, ring_words.shape[1] // 4)
+        wait(rounds, FOR_ROOM)
         rounds += 1
     push(ring_words, ring_index, ring, message)
     return True
@@ -416,19 +424,25 @@ def feed(ring_words, ring_index, rings, message, batch, stretch, control):
 
 
 @njit(nogil=True, cache=True)
-def await_results(result_index, nodes, control, calm):
-    """Waits some milliseconds until a block of results is there or the workers are to stop.
+def await_results(result_index, nodes, control, bell):
+    """Waits until a block of results is there or the workers are to stop, some milliseconds at most."""
+    for k in range(SPINS + YIELDS):
+        if due(result_index, nodes, control):
+            return
+        wait(k, 0)
+    lie_down(bell)
+    if not due(result_index, nodes, control):
+        sleep(bell, LULL)
+    get_up(bell)
 
-    `calm`: there have been none for as long already, so it may take somewhat longer to notice the next.
-    """
-    for k in range(CALM if calm else 0, CALM + 10):
-        for node in range(nodes):
-            if load_acquire(result_index, node * LINES + HEAD) != load_acquire(result_index, node * LINES + TAIL):
-                return True
-        if load_acquire(control, 0) != GO:
-            return False
-        wait(k, FOR_WORK if k < CALM else CALM_NAP)
-    return False
+
+@inner
+def due(result_index, nodes, control):
+    """Has the collector something to do?"""
+    for node in range(nodes):
+        if load_acquire(result_index, node * LINES + HEAD) != load_acquire(result_index, node * LINES + TAIL):
+            return True
+    return load_acquire(control, 0) != GO
 
 
 @njit(nogil=True, cache=True)

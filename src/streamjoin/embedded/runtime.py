@@ -5,9 +5,9 @@
                                             ▼
                                         collector
 
-Concurrency is here, in `loop.py` and in `kernels/{atomics,ring}.py`, and nowhere else. The driver is whoever pushes:
-one thread at a time. Workers run compiled code without the GIL and come back to Python only to grow an index or to
-fail.
+Concurrency is here, in `loop.py` and in `kernels/{atomics,bell,ring}.py`, and nowhere else. The driver is whoever
+pushes: one thread at a time. Workers run compiled code without the GIL and come back to Python only to grow an index or
+to fail.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from streamjoin.algorithms.protocol import (
 )
 from streamjoin.core.columns import address
 from streamjoin.core.cores import along_topology, pin
+from streamjoin.core.kernels.bell import new_bell
 from streamjoin.core.kernels.layout import Array
 from streamjoin.core.kernels.ring import HEAD, LINES, TAIL
 from streamjoin.embedded import loop
@@ -74,13 +75,22 @@ class Runtime:
         self._results = np.zeros((nodes, 2, loop.RESULT_BLOCKS, loop.RESULT_SIZE), np.int64)
         self._counts = np.zeros((nodes, loop.RESULT_BLOCKS), np.int64)
         self._result_index = np.zeros(nodes * LINES, np.int64)
+        self._bell = new_bell()
         self._nodes = [new_node(topology, k, stretch, batch) for k in range(nodes)]
         self.locals = [local(node, tapes, functions) for node in self._nodes]
         self._workers = [self._worker(protocol, k) for k in range(nodes)]
         self._message = np.zeros(WORDS, np.int64)
         self._threads: list[threading.Thread] = []
         self._collector = Collector(
-            self._results, self._counts, self._result_index, self.control, progress, pairs, settled, self.fail
+            self._results,
+            self._counts,
+            self._result_index,
+            self.control,
+            self._bell,
+            progress,
+            pairs,
+            settled,
+            self.fail,
         )
 
     def start(self) -> None:
@@ -114,6 +124,7 @@ class Runtime:
             np.array([address(self._results[k, side]) for side in (0, 1)], np.int64),
             self._counts,
             self._result_index,
+            self._bell,
         )
 
     def _start(self) -> None:

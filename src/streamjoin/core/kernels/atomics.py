@@ -89,6 +89,6 @@ def wait(rounds, longest):
     if naps < 0:
         _sched_yield()
     elif naps < NAPS:
-        _usleep(np.uint32(min(longest, SHORTEST << min(naps, 7))))
+        _usleep(np.uint32(min(longest, SHORTEST << min(naps, 9))))
     else:
-        _usleep(np.uint32(LONGEST))
+        _usleep(np.uint32(max(longest, LONGEST)))
