@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import streamjoin as sj
+from streamjoin.cli import main
 from streamjoin.errors import FileError, SchemaError
 from streamjoin.spark.pipeline.endpoints import sink, source
 from streamjoin.spark.pipeline.run import Figures, Request, check, run_in
@@ -250,3 +252,20 @@ def test_ctrl_c_stops_and_the_same_command_goes_on(tmp_path: Path, spark: Any) -
 
     assert keys(found) == keys(wanted)
     assert len(keys(found)) > 500
+
+
+def test_explain_tells_the_routing_and_starts_nothing(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("streamjoin.spark.pipeline.run.session", lambda cluster: nullcontext(spark))
+    for side, table in zip("rs", tables(), strict=True):
+        store(table, tmp_path / side, "parquet")
+    words = ["join", "--engine", "spark", "--left", str(tmp_path / "r"), "--right", str(tmp_path / "s"), "--on", ON]
+    words += ["--within", "5 seconds", "--time", "ts", "--explain", "--cells", "8"]
+    assert main([*words, "--json", "--rate", "100,300"]) == 0
+    plan = json.loads(capfd.readouterr().out)
+    assert (plan["routing"], plan["cells"], plan["bucket"]) == ("range", 8, 80.0)
+    assert plan["state"]["rows"] > 2_000  # five seconds of both, and the copies
+    assert main([*words, "-o", str(tmp_path / "out")]) == 0
+    assert "expected_rate= would tell" in capfd.readouterr().out
+    assert not (tmp_path / "out").exists() and not spark.streams.active

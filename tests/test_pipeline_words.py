@@ -47,7 +47,6 @@ def words(*more: str, left: str = "r", right: str = "s") -> list[str]:
         (["-o", "console", "--json"], "--json needs standard output"),
         (["-o", "out", "--checkpoint", "ck", "--algorithm", "grid"], "--algorithm is for --engine embedded"),
         (["-o", "out", "--checkpoint", "ck", "--stats"], "--stats is for --engine embedded"),
-        (["-o", "out", "--checkpoint", "ck", "--explain"], "--explain is for --engine embedded"),
         (["-o", "out", "--checkpoint", "ck", "--watermark", "soon"], "--watermark"),
         (["-o", "out", "--checkpoint", "ck", "--watermark", "-1s"], "is negative"),
         (["-o", "out", "--checkpoint", "ck", "--watermark", "1s,2s,3s"], "left and right"),

@@ -71,7 +71,7 @@ def join(
         str | None,
         typer.Option(
             metavar="N|R,S",
-            help="With --explain: the plan for live streams of so many tuples per second, both or each.",
+            help="Tuples per second, both or each. Spark: shapes the grid. Else with --explain: of live streams.",
         ),
     ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print what was measured (standard error).")] = False,
@@ -126,8 +126,6 @@ def join(
     """
     check_engine(context, engine)
     if engine == "spark":
-        if explain:
-            raise typer.BadParameter("--explain is for --engine embedded; on DataFrames: streamjoin.explain(r, s, ...)")
         pipeline(context.params, _times(time, time_left, time_right), _suffixes(suffixes), as_json)
         return
     if left == right == "-":

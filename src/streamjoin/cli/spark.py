@@ -19,7 +19,7 @@ TERMINATED = 143
 
 # By engine: the options that the other one does not have, by the names of their parameters.
 ONLY = {
-    "embedded": ("algorithm", "workers", "layout", "device", "memory", "ordered", "null", "rate", "stats"),
+    "embedded": ("algorithm", "workers", "layout", "device", "memory", "ordered", "null", "stats"),
     "spark": (
         "master",
         "conf",
@@ -53,6 +53,7 @@ def check_engine(context: typer.Context, engine: str) -> None:
 
 def request(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str, str] | None) -> Request:
     """The pipeline that the words ask for. Imports no Spark."""
+    from streamjoin.cli.spread import parse_rate
     from streamjoin.cli.within import parse_within
     from streamjoin.spark.pipeline.endpoints import pairs, sink, source
     from streamjoin.spark.pipeline.run import Request
@@ -66,6 +67,8 @@ def request(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str, 
     for side in ("left", "right"):
         options = pairs(f"--{side}-option", words[f"{side}_option"] or [])
         ends[side] = source(f"--{side}", words[side], words[f"{side}_format"], options, schemas[side])
+    if words["explain"]:
+        words = words | {"output": "console", "output_format": None, "output_option": None, "checkpoint": None}
     if words["output"] is None:
         raise typer.BadParameter("name the output with -o: a folder, kafka://host:port/topic, or console")
     options = pairs("--output-option", words["output_option"] or [])
@@ -87,6 +90,7 @@ def request(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str, 
         suffixes=suffixes,
         access=words["access"],
         cells=words["cells"],
+        expected_rate=None if words["rate"] is None else parse_rate(words["rate"]),
         checkpoint=words["checkpoint"],
         trigger=words["trigger"],
         available_now=words["available_now"],
@@ -100,19 +104,23 @@ def request(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str, 
 
 
 def pipeline(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str, str] | None, as_json: bool) -> None:
-    """Runs it and prints what it did; exit code 130 or 143 if it was stopped by a signal."""
+    """Runs it and prints what it did, or only what it would do; exit code 130 or 143 if it was stopped by a signal."""
     from streamjoin.cli.live import Live
     from streamjoin.spark.pipeline.endpoints import CONSOLE, pairs
-    from streamjoin.spark.pipeline.run import run
+    from streamjoin.spark.pipeline.run import explain, run
     from streamjoin.spark.pipeline.session import Cluster, check_installed
     from streamjoin.spark.pipeline.stop import Stop
 
     asked = request(words, times, suffixes)
-    if as_json and asked.output.kind == CONSOLE:
+    if as_json and asked.output.kind == CONSOLE and not words["explain"]:
         raise typer.BadParameter("--json needs standard output for itself; give -o a folder or a topic")
     packages = tuple(part.strip() for word in words["packages"] or [] for part in word.split(",") if part.strip())
     cluster = Cluster(words["master"], pairs("--conf", words["conf"] or []), packages)
     check_installed()
+    if words["explain"]:
+        plan = explain(asked, cluster)
+        print(json.dumps(plan.to_dict()) if as_json else plan)
+        return
     stop = Stop()
     with Live("streamjoin join", _expected(asked)) as live:
         report = run(asked, cluster, stop, live)

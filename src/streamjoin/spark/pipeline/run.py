@@ -121,9 +121,6 @@ def run(
     figures = Figures()
     report("starting Spark", figures)
     with session(cluster) as spark, stop.listening():
-        kafka = [end.option for end in request.ends if end.kind == "kafka"]
-        if kafka:
-            check_kafka(spark, kafka)
         return run_in(spark, request, stop, report, figures, resumed)
 
 
@@ -180,23 +177,39 @@ def run_in(
 def result(spark: Any, request: Request) -> Any:
     """The joined streaming DataFrame."""
     from streamjoin.spark import join
+
+    return join(*_sides(spark, request), **_options(request))
+
+
+def explain(request: Request, cluster: Cluster) -> Any:
+    """What the join would do and why. Looks at the sources' columns and starts no query."""
+    from streamjoin.spark.explain import explain_frames
+
+    _check_predicate(request)
+    for end in (request.left, request.right):
+        check_reachable(end)
+    with session(cluster) as spark:
+        return explain_frames(*_sides(spark, request), **_options(request))
+
+
+def _sides(spark: Any, request: Request) -> list[Any]:
+    """The two streams, with their watermarks."""
     from streamjoin.spark.pipeline.frames import stream
 
+    kafka = [end.option for end in request.ends if end.kind == "kafka"]
+    if kafka:
+        check_kafka(spark, kafka)
     sides = []
     ends = ((request.left, "r", request.left_schema), (request.right, "s", request.right_schema))
     for (end, side, schema), column, delay in zip(ends, request.time, request.watermark, strict=True):
         interval = _interval("--watermark", delay)
         sides.append(stream(spark, end, side, schema, column, interval, request.malformed))
-    return join(
-        *sides,
-        on=request.on,
-        within=request.within,
-        time=request.time,
-        suffixes=request.suffixes,
-        access=request.access,
-        cells=request.cells,
-        expected_rate=request.expected_rate,
-    )
+    return sides
+
+
+def _options(request: Request) -> dict[str, Any]:
+    names = ("on", "within", "time", "suffixes", "access", "cells", "expected_rate")
+    return {name: getattr(request, name) for name in names}
 
 
 def explained(error: Exception) -> PipelineError:
