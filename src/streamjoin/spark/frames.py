@@ -234,22 +234,22 @@ def _route(spec: JoinSpec, side: str) -> Callable[[Batches], Batches]:
 
         engine, keys = engine_of(spec), cell_keys(spec.router.cells)
         waiting: list[pa.RecordBatch] = []
-        rows, alive = 0, False
+        rows = 0
+        parts: list[tuple[int, int, bytes | None]] = [(keys[0], 2, None)]  # the first sign of life
 
-        def out(parts: list[tuple[int, int, bytes | None]]) -> pa.RecordBatch:
+        def out() -> pa.RecordBatch:
             columns = zip(*parts, strict=True)
             types = (pa.int32(), pa.int32(), pa.binary())
             arrays = [pa.array(column, t) for column, t in zip(columns, types, strict=True)]
+            parts.clear()
             return pa.RecordBatch.from_arrays(arrays, names=IN.names)
 
         def flush() -> Batches:
             for cell, part in engine.route(side, pa.Table.from_batches(waiting)):
-                yield out([(keys[cell], code, pack(part))])
+                parts.append((keys[cell], code, pack(part)))
+                yield out()
 
         for batch in batches:
-            if not alive:
-                yield out([(keys[0], 2, None)])
-                alive = True
             waiting.append(batch)
             rows += batch.num_rows
             if rows >= AT_ONCE:
@@ -257,6 +257,8 @@ def _route(spec: JoinSpec, side: str) -> Callable[[Batches], Batches]:
                 waiting, rows = [], 0
         if rows:
             yield from flush()
+            if parts:  # no row went anywhere
+                yield out()
 
     return route
 
