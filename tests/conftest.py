@@ -15,6 +15,9 @@ from sessions import SETTINGS, prepare
 # Kernels stay cached between runs: only the first one pays for compiling.
 os.environ.setdefault("STREAMJOIN_CACHE", str(Path(__file__).resolve().parent.parent / ".cache" / "kernels"))
 
+# No Java of the tests lives long enough for its better compiler, which would take a core away from the others.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # "suite" is the same on every run; HYPOTHESIS_PROFILE=soak looks further, with new examples each time.
 _calm = [
     HealthCheck.too_slow,

@@ -54,10 +54,7 @@ def session(master: str | None, remote: str | None) -> Any:
     prepare()
     builder = SparkSession.builder
     builder = builder.remote(remote) if remote else builder.master(master)
-    brief = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # it will not live long enough for more
     own = {
-        "spark.driver.extraJavaOptions": brief,
-        "spark.executor.extraJavaOptions": brief,
         "spark.deploy.maxExecutorRetries": "-1",
         "spark.task.maxFailures": "20",
         "spark.shuffle.io.retryWait": "200ms",
