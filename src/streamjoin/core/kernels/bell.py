@@ -7,10 +7,14 @@ Both look after they have written, with a fence between: either the sleeper sees
 sees the sleeper. The mutex keeps a call from falling between the sleeper's last look and its sleep.
 
     words   [ ASLEEP | until: seconds, nanoseconds | mutex .. | condition .. ]
+
+Time is told by a clock that nobody sets, where the system offers it for this: a sleep must not last for an hour because
+somebody put the clock back.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -21,10 +25,11 @@ from streamjoin.core.compiled import inner, njit
 from streamjoin.core.kernels.atomics import load_acquire, pointer, store_release
 from streamjoin.core.kernels.layout import Array
 
-ASLEEP, UNTIL, MUTEX, CONDITION = 0, 1, 8, 24  # more room than any system's mutex and condition take
+ASLEEP, UNTIL, ATTRIBUTE, MUTEX, CONDITION = 0, 1, 3, 8, 24  # more room than any system takes for its own
 BELL_WORDS = 40
 SECOND = 1_000_000_000
-REALTIME = np.int32(0)
+STEADY = sys.platform == "linux"  # elsewhere a condition goes by the time of day
+CLOCK = np.int32(1 if STEADY else 0)  # CLOCK_MONOTONIC, CLOCK_REALTIME
 
 _two_words = types.int32(types.voidptr, types.voidptr)
 _mutex_init = types.ExternalFunction("pthread_mutex_init", _two_words)
@@ -59,10 +64,27 @@ def at(bell, word):
     return pointer(bell.ctypes.data + 8 * word)
 
 
+if STEADY:
+    _attribute_init = types.ExternalFunction("pthread_condattr_init", types.int32(types.voidptr))
+    _attribute_clock = types.ExternalFunction("pthread_condattr_setclock", types.int32(types.voidptr, types.int32))
+
+    @inner
+    def _prepare_condition(bell):
+        _attribute_init(at(bell, ATTRIBUTE))
+        _attribute_clock(at(bell, ATTRIBUTE), CLOCK)
+        _cond_init(at(bell, CONDITION), at(bell, ATTRIBUTE))
+
+else:
+
+    @inner
+    def _prepare_condition(bell):
+        _cond_init(at(bell, CONDITION), pointer(0))
+
+
 @njit(nogil=True, cache=True)
 def _prepare(bell):
     _mutex_init(at(bell, MUTEX), pointer(0))
-    _cond_init(at(bell, CONDITION), pointer(0))
+    _prepare_condition(bell)
 
 
 @inner
@@ -76,7 +98,7 @@ def lie_down(bell):
 @inner
 def sleep(bell, nanoseconds):
     """Until somebody wakes us, or for so long; sometimes shorter."""
-    _clock(REALTIME, at(bell, UNTIL))
+    _clock(CLOCK, at(bell, UNTIL))
     later = bell[UNTIL + 1] + nanoseconds
     bell[UNTIL] += later // SECOND
     bell[UNTIL + 1] = later % SECOND
