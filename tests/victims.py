@@ -66,7 +66,9 @@ class Victim:
         return next(member for member in self.family() if runs(member, "org.apache.spark.deploy.SparkSubmit"))
 
     def executors(self) -> list[psutil.Process]:
-        return [member for member in self.family() if runs(member, "CoarseGrainedExecutorBackend")]
+        """Those that have had a task, which started a Python. One that has just come would be killed in vain."""
+        found = [member for member in self.family() if runs(member, "CoarseGrainedExecutorBackend")]
+        return [member for member in found if _children(member)]
 
     def workers(self) -> list[psutil.Process]:
         """The processes that run Python code for tasks: children of a daemon, and named as it is."""
