@@ -6,7 +6,7 @@
 Both look after they have written, with a fence between: either the sleeper sees what was published, or the other one
 sees the sleeper. The mutex keeps a call from falling between the sleeper's last look and its sleep.
 
-    words   [ ASLEEP | until: seconds, nanoseconds | mutex .. | condition .. ]
+    words   [ ASLEEP | until: seconds, nanoseconds | attribute | mutex .. | condition .. ]
 
 Time is told by a clock that nobody sets, where the system offers it for this: a sleep must not last for an hour because
 somebody put the clock back.

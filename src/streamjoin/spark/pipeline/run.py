@@ -185,9 +185,7 @@ def explain(request: Request, cluster: Cluster) -> Any:
     """What the join would do and why. Looks at the sources' columns and starts no query."""
     from streamjoin.spark.explain import explain_frames
 
-    _check_predicate(request)
-    for end in (request.left, request.right):
-        check_reachable(end)
+    check(request)
     with session(cluster) as spark:
         return explain_frames(*_sides(spark, request), **_options(request))
 
