@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from streamjoin.core.kernels.atomics import load_acquire, store_release, wait
-from streamjoin.core.kernels.bell import get_up, lie_down, new_bell, sleep, wake
+from streamjoin.core.kernels.bell import get_up, lie_down, new_bells, sleep, wake
 
 LONG = 10  # seconds: who sleeps that long has missed a call
 MOMENTS = 500  # loads
@@ -44,9 +44,9 @@ def call(bell, numbers, count):
 
 def test_no_call_is_missed(soak: bool) -> None:
     count = 1_000_000 if soak else 20_000
-    call(new_bell(), np.ones(2 * OTHER, np.int64), 1)  # compiled, before the clock runs
-    listen(new_bell(), np.ones(2 * OTHER, np.int64), 1)
-    bell, numbers = new_bell(), np.zeros(2 * OTHER, np.int64)
+    call(new_bells(1)[0], np.ones(2 * OTHER, np.int64), 1)  # compiled, before the clock runs
+    listen(new_bells(1)[0], np.ones(2 * OTHER, np.int64), 1)
+    bell, numbers = new_bells(1)[0], np.zeros(2 * OTHER, np.int64)
     threads = [threading.Thread(target=part, args=(bell, numbers, count)) for part in (listen, call)]
     for thread in threads:
         thread.start()
@@ -67,7 +67,7 @@ def test_a_sleep_ends_without_a_call() -> None:
         sleep(bell, np.int64(2_000_000))
         get_up(bell)
 
-    bell = new_bell()
+    bell = new_bells(1)[0]
     for _ in range(3):
         nap(bell)
     assert bell[0] == 0

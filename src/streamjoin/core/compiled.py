@@ -21,7 +21,7 @@ from numba.core import config
 from streamjoin.core.cache import usable_folder
 
 PACKAGE = Path(__file__).resolve().parent.parent
-COMPILED = ("core/kernels/*.py", "algorithms/*.py", "embedded/loop.py")
+COMPILED = ("core/kernels/*.py", "algorithms/*.py", "embedded/loop.py", "embedded/ends.py")
 PREFIX = "kernels-"
 KEPT_DAYS = 30
 

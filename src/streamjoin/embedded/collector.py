@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 
 from streamjoin.core.kernels.layout import Array
-from streamjoin.embedded.loop import await_results, block_ready, give_back
+from streamjoin.embedded.ends import await_results, block_ready, give_back
 
 Pairs = Callable[[Array, Array], None]
 Settled = Callable[[tuple[int, int]], None]
@@ -25,14 +25,14 @@ class Collector:
         counts: Array,
         index: Array,
         control: Array,
-        bell: Array,
+        bells: Array,
         progress: Callable[[], tuple[int, int]],
         pairs: Pairs,
         settled: Settled,
         failed: Callable[[BaseException], None],
     ) -> None:
         self._results, self._counts, self._index = results, counts, index
-        self._control, self._bell = control, bell
+        self._control, self._bells = control, bells
         self._progress, self._pairs, self._settled, self._failed = progress, pairs, settled, failed
         self._finishing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="streamjoin-collector", daemon=True)
@@ -56,7 +56,7 @@ class Collector:
                 if last:
                     return
                 # Some milliseconds at most: punctuations move on without results, too.
-                await_results(self._index, len(self._results), self._control, self._bell)
+                await_results(self._index, len(self._results), self._control, self._bells)
         except BaseException as error:
             self._failed(error)
 

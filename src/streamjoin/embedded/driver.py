@@ -22,7 +22,7 @@ from streamjoin.core.intake import Intake
 from streamjoin.core.kernels.layout import FOREVER, SINCE_EVER, Array
 from streamjoin.core.plan import SIDES, Plan
 from streamjoin.core.store import Tuples
-from streamjoin.embedded import loop
+from streamjoin.embedded import ends, loop
 from streamjoin.embedded.collector import Pairs, Settled
 from streamjoin.embedded.direct import Direct
 from streamjoin.embedded.local import LOCALS, Functions
@@ -160,10 +160,10 @@ class Driver:
     @contextmanager
     def filling(self) -> Iterator[None]:
         """Inside, arrivals are not compared: for benchmarks that begin with full windows."""
-        loop.write_word(self.runtime.control, loop.SILENT, 1)
+        ends.write_word(self.runtime.control, loop.SILENT, 1)
         yield
         self.runtime.quiet(patient=True)
-        loop.write_word(self.runtime.control, loop.SILENT, 0)
+        ends.write_word(self.runtime.control, loop.SILENT, 0)
 
     def admit(self, side: int, count: int) -> int:
         """How many of so many arrivals can be taken without waiting."""

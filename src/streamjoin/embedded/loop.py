@@ -72,10 +72,10 @@ BOARD = 16
 
 RESULT_BLOCKS, RESULT_SIZE = 16, 1 << 15
 PATIENCE = 16  # rounds of a busy worker before it hands over a block that is not full
-LULL = 10_000_000  # nanoseconds after which a collector without results looks how far the workers have come
-# The longest naps while a thread waits, in microseconds: for work; for others, who are behind; for room in a queue
-# that is not used up by then.
-FOR_WORK, FOR_OTHERS, FOR_ROOM = 100, 2000, 10_000
+FOR_ROOM, FOR_RESULTS = 100, 2000  # microseconds of a worker's longest naps: for room in queues, for the collector
+# Nanoseconds. A message wakes a worker; what else it may wait for, room or a neighbour's window, it looks for itself:
+# so often at first, and so often when nothing has happened for so many looks.
+DOZE, SLEEP, DOZES = 500_000, 10_000_000, 400
 LEAST_ROOM = 64  # a block with less room for pairs is full
 
 COUNT_TODO, DONE_TODO, FILLED, FAILED_JOB = range(4)
@@ -106,7 +106,7 @@ class Worker(NamedTuple):
     result_address: Array  # of this node's first result of r, and of s
     result_count: Array  # (nodes, blocks)
     result_index: Array  # per node: blocks handed over, blocks given back
-    bell: Array  # the collector's
+    bells: Array  # of every node, and of the collector
 
 
 @njit(nogil=True, cache=True)
@@ -157,8 +157,21 @@ def work(w):
             store_release(w.board, me * BOARD + IDLE, w.board[me * BOARD + PROGRESS])
             if load_acquire(control, 0) == FINISH:
                 return STOPPED
-        wait(rounds, FOR_WORK)
+        doze(w, rounds)
         rounds += 1
+
+
+@inner
+def doze(w, rounds):
+    """Waits for something to do, for a moment without sleeping."""
+    if rounds < SPINS + YIELDS or waiting(w):  # a message that cannot be taken yet waits for room
+        wait(rounds, FOR_ROOM)
+        return
+    bell = w.bells[w.node[NODE]]
+    lie_down(bell)
+    if not waiting(w) and load_acquire(w.control, 0) == GO:
+        sleep(bell, DOZE if rounds < SPINS + YIELDS + DOZES else SLEEP)
+    get_up(bell)
 
 
 @inner
@@ -238,7 +251,9 @@ def perform(w):
         action = w.actions[w.todo[DONE_TODO]]
         do, body = action[DO], action[BODY:]
         if do == SEND:
-            push(w.ring_words, w.ring_index, w.out_ring[action[DIRECTION]], body)
+            ring = w.out_ring[action[DIRECTION]]
+            push(w.ring_words, w.ring_index, ring, body)
+            wake(w.bells[ring // 2])
             base = w.node[NODE] * BOARD
             w.board[base + SENT] += 1
             if body[KIND] == ARRIVAL:
@@ -342,7 +357,7 @@ def make_result_room(w):
     while load_acquire(w.result_index, base + HEAD) - load_acquire(w.result_index, base + TAIL) >= RESULT_BLOCKS:
         if load_acquire(w.control, 0) == ABORT:
             return False
-        wait(rounds, FOR_OTHERS)
+        wait(rounds, FOR_RESULTS)
         rounds += 1
     return True
 
@@ -360,109 +375,4 @@ def hand_over(w, full):
     w.board[w.node[NODE] * BOARD + RESULTS] += filled
     w.todo[FILLED] = 0
     store_release(w.result_index, base + HEAD, head + 1)
-    wake(w.bell)
-
-
-@njit(nogil=True, cache=True)
-def quiet(ring_index, board, nodes, control, patient):
-    """Is there nothing that moves any more? Waits for it if `patient`, unless the join is given up.
-
-    A node counts its progress before it takes a message away, so whoever sees all queues empty and all nodes idle,
-    twice with the same progress, has seen the end.
-    """
-    rounds, before = 0, -1
-    while True:
-        if load_acquire(control, 0) == ABORT:
-            return False
-        still, total = True, 0
-        for ring in range(2 * nodes):
-            still &= load_acquire(ring_index, ring * LINES + HEAD) == load_acquire(ring_index, ring * LINES + TAIL)
-        for node in range(nodes):
-            progress = load_acquire(board, node * BOARD + PROGRESS)
-            still &= load_acquire(board, node * BOARD + IDLE) == progress
-            total += progress
-        if still and total == before:
-            return True
-        if not still and not patient:
-            return False
-        before = total if still else -1
-        wait(rounds, FOR_WORK)
-        rounds += 1
-
-
-@njit(nogil=True, cache=True)
-def send(ring_words, ring_index, ring, message, control, patient):
-    """Sends a message from the driver, waiting for room if `patient`. False if it was not sent.
-
-    Who had to wait does so until a quarter of the queue is free, not for every place anew.
-    """
-    rounds, wanted = 0, 1
-    while room(ring_words, ring_index, ring) < wanted:
-        if not patient or load_acquire(control, 0) == ABORT:
-            return False
-        wanted = max(1, ring_words.shape[1] // 4)
-        wait(rounds, FOR_ROOM)
-        rounds += 1
-    push(ring_words, ring_index, ring, message)
-    return True
-
-
-@njit(nogil=True, cache=True)
-def feed(ring_words, ring_index, rings, message, batch, stretch, control):
-    """Sends the arrivals of a message in pieces that cross no multiple of the batch size, each to its turn's ring.
-
-    Returns up to which tuple they were sent: all, unless the join is given up.
-    """
-    first, stop = message[FIRST], message[STOP]
-    while first < stop:
-        message[FIRST], message[STOP] = first, min(stop, (first // batch + 1) * batch)
-        ring = rings[first // stretch % len(rings)]
-        if not send(ring_words, ring_index, ring, message, control, True):
-            break
-        first = message[STOP]
-    return first
-
-
-@njit(nogil=True, cache=True)
-def await_results(result_index, nodes, control, bell):
-    """Waits until a block of results is there or the workers are to stop, some milliseconds at most."""
-    for k in range(SPINS + YIELDS):
-        if due(result_index, nodes, control):
-            return
-        wait(k, 0)
-    lie_down(bell)
-    if not due(result_index, nodes, control):
-        sleep(bell, LULL)
-    get_up(bell)
-
-
-@inner
-def due(result_index, nodes, control):
-    """Has the collector something to do?"""
-    for node in range(nodes):
-        if load_acquire(result_index, node * LINES + HEAD) != load_acquire(result_index, node * LINES + TAIL):
-            return True
-    return load_acquire(control, 0) != GO
-
-
-@njit(nogil=True, cache=True)
-def block_ready(result_index, node):
-    """The oldest block of a node that waits for the collector; -1 if none does."""
-    tail = load_acquire(result_index, node * LINES + TAIL)
-    return -1 if load_acquire(result_index, node * LINES + HEAD) == tail else tail % RESULT_BLOCKS
-
-
-@njit(nogil=True, cache=True)
-def give_back(result_index, node):
-    """Returns the oldest block to its node."""
-    store_release(result_index, node * LINES + TAIL, load_acquire(result_index, node * LINES + TAIL) + 1)
-
-
-@njit(nogil=True, cache=True)
-def read_word(array, index):
-    return load_acquire(array, index)
-
-
-@njit(nogil=True, cache=True)
-def write_word(array, index, value):
-    store_release(array, index, value)
+    wake(w.bells[-1])

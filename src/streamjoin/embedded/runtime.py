@@ -5,9 +5,9 @@
                                             ▼
                                         collector
 
-Concurrency is here, in `loop.py` and in `kernels/{atomics,bell,ring}.py`, and nowhere else. The driver is whoever
-pushes: one thread at a time. Workers run compiled code without the GIL and come back to Python only to grow an index or
-to fail.
+Concurrency is here, in `loop.py`, in `ends.py` and in `kernels/{atomics,bell,ring}.py`, and nowhere else. The driver
+is whoever pushes: one thread at a time. Workers run compiled code without the GIL and come back to Python only to grow
+an index or to fail.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from streamjoin.algorithms.protocol import (
 )
 from streamjoin.core.columns import address
 from streamjoin.core.cores import along_topology, pin
-from streamjoin.core.kernels.bell import new_bell
+from streamjoin.core.kernels.bell import new_bells
 from streamjoin.core.kernels.layout import Array
 from streamjoin.core.kernels.ring import HEAD, LINES, TAIL
-from streamjoin.embedded import loop
+from streamjoin.embedded import ends, loop
 from streamjoin.embedded.collector import Collector, Pairs, Settled
 from streamjoin.embedded.local import Functions, Local
 from streamjoin.embedded.loop import BOARD, Worker
@@ -75,7 +75,7 @@ class Runtime:
         self._results = np.zeros((nodes, 2, loop.RESULT_BLOCKS, loop.RESULT_SIZE), np.int64)
         self._counts = np.zeros((nodes, loop.RESULT_BLOCKS), np.int64)
         self._result_index = np.zeros(nodes * LINES, np.int64)
-        self._bell = new_bell()
+        self._bells = new_bells(nodes + 1)
         self._nodes = [new_node(topology, k, stretch, batch) for k in range(nodes)]
         self.locals = [local(node, tapes, functions) for node in self._nodes]
         self._workers = [self._worker(protocol, k) for k in range(nodes)]
@@ -86,7 +86,7 @@ class Runtime:
             self._counts,
             self._result_index,
             self.control,
-            self._bell,
+            self._bells,
             progress,
             pairs,
             settled,
@@ -124,11 +124,11 @@ class Runtime:
             np.array([address(self._results[k, side]) for side in (0, 1)], np.int64),
             self._counts,
             self._result_index,
-            self._bell,
+            self._bells,
         )
 
     def _start(self) -> None:
-        loop.write_word(self.control, 0, loop.GO if self.failure is None else loop.ABORT)
+        self._tell(loop.GO if self.failure is None else loop.ABORT)
         self._threads = [
             threading.Thread(target=self._run, args=(k,), name=f"streamjoin-worker-{k}", daemon=True)
             for k in range(self.topology.nodes)
@@ -168,22 +168,27 @@ class Runtime:
         """Stops everything with an error; the first one counts."""
         if self.failure is None:
             self.failure = error
-        loop.write_word(self.control, 0, loop.ABORT)
+        self._tell(loop.ABORT)
 
     def abort(self) -> None:
         """Stops without an error and without completing anything."""
-        loop.write_word(self.control, 0, loop.ABORT)
+        self._tell(loop.ABORT)
         self._collector.finish()
+
+    def _tell(self, order: int) -> None:
+        ends.tell(self.control, order, self._bells)
 
     def send(self, ring: int, message: tuple[int, ...], patient: bool = True) -> bool:
         """A message from the driver into a queue."""
-        return bool(loop.send(self.ring_words, self.ring_index, ring, self._words(message), self.control, patient))
+        words, shared = self._words(message), (self.control, self._bells)
+        return bool(ends.send(self.ring_words, self.ring_index, ring, words, *shared, patient))
 
     def feed(self, rings: Array, message: tuple[int, ...]) -> None:
         """Arrivals from the driver, cut into batches, in turns to the given queues."""
         tape = self.tapes[0]
         words = self._words(message)
-        loop.feed(self.ring_words, self.ring_index, rings, words, tape.batch, tape.stretch, self.control)
+        shared = self.control, self._bells
+        ends.feed(self.ring_words, self.ring_index, rings, words, tape.batch, tape.stretch, *shared)
 
     def _words(self, message: tuple[int, ...]) -> Array:
         """The message, until the next one: there is one driver."""
@@ -198,16 +203,16 @@ class Runtime:
 
     def depth(self, ring: int) -> int:
         """Messages that wait in a queue."""
-        head = loop.read_word(self.ring_index, ring * LINES + HEAD)
-        return int(head - loop.read_word(self.ring_index, ring * LINES + TAIL))
+        head = ends.read_word(self.ring_index, ring * LINES + HEAD)
+        return int(head - ends.read_word(self.ring_index, ring * LINES + TAIL))
 
     def read(self, node: int, word: int) -> int:
         """A word of a node's board."""
-        return int(loop.read_word(self.board, node * BOARD + word))
+        return int(ends.read_word(self.board, node * BOARD + word))
 
     def quiet(self, patient: bool) -> bool:
         """Has everything come to rest? If `patient`, waits for it."""
-        return bool(loop.quiet(self.ring_index, self.board, self.topology.nodes, self.control, patient))
+        return bool(ends.quiet(self.ring_index, self.board, self.topology.nodes, self.control, patient))
 
     def grow(self, side: int, released: int) -> None:
         """More room on a tape. Everything is at rest."""
@@ -224,7 +229,7 @@ class Runtime:
 
     def _stop(self) -> None:
         if self.failure is None:
-            loop.write_word(self.control, 0, loop.FINISH)
+            self._tell(loop.FINISH)
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join()

@@ -52,11 +52,12 @@ def fence(typingctx: Any) -> Any:
     return types.void(), codegen
 
 
-def new_bell() -> Array:
-    """A bell that nobody waits for."""
-    bell = np.zeros(BELL_WORDS, np.int64)
-    _prepare(bell)
-    return bell
+def new_bells(count: int) -> Array:
+    """So many bells that nobody waits for, a row each."""
+    bells = np.zeros((count, BELL_WORDS), np.int64)
+    for bell in bells:
+        _prepare(bell)
+    return bells
 
 
 @inner(forceinline=True)
