@@ -14,6 +14,7 @@ import oracle
 import streamjoin as sj
 from expressions import E, lit, op, to_sql
 from oracle import Interval, Last, TumblingRows, TumblingTime, Window
+from streamjoin.embedded import driver, tape
 from streams import (
     Case,
     R,
@@ -94,6 +95,14 @@ def spread(draw: Any, algorithm: str, access: str) -> tuple[Case, dict[str, Any]
     if algorithm == "grid":
         ways += [{"layout": layout} for layout in LAYOUTS]
     return case, options | draw(st.sampled_from(ways))
+
+
+@pytest.fixture(autouse=True)
+def short_tapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tapes so short that a few tuples fill them: they are written over, and grow."""
+    monkeypatch.setattr(tape, "CHUNK", 32)
+    monkeypatch.setattr(driver, "FIRST_ROOM", 32)
+    monkeypatch.setattr(driver, "UNDER_WAY", 32)
 
 
 def times_of(out: pa.Table | pa.RecordBatch) -> np.ndarray:

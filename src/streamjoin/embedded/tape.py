@@ -21,7 +21,7 @@ from streamjoin.core.kernels.layout import Array, Arrivals, Places
 from streamjoin.core.kernels.simd import LANES
 from streamjoin.core.store import Shape, Tuples
 
-CHUNK = 2048  # tuples that a scan finds side by side: long enough to get up to speed
+CHUNK = 1 << 14  # tuples that a scan finds side by side: long enough for the hardware to fetch ahead
 
 
 class Tape:
