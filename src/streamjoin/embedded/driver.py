@@ -54,11 +54,10 @@ class Setup:
     batch: int = 64
     pin: bool = False
 
-
     @property
     def queue(self) -> int:
         """Messages that fit into a queue: enough to keep a neighbour busy, few enough that little is under way."""
-        return max(2, min(32, 4096 // self.batch))
+        return max(2, min(64, 4096 // self.batch))
 
 
 class Side:

@@ -32,6 +32,7 @@ from streamjoin.algorithms.protocol import (
     RESTING,
     ROOM,
     SEND,
+    SHARE,
     SIDE,
     SIZE,
     STOP,
@@ -122,29 +123,30 @@ def work(w):
         if load_acquire(control, 0) == ABORT:
             return STOPPED
         moved = False
-        look_around(w)
-        count = act(w, 1)
-        if count:
-            moved = True
-            begin(w, count)
-            code = perform(w)
-            if code != STOPPED:
-                return code
         for direction in range(2):
-            ring = 2 * me + direction
-            if not front(w.ring_words, w.ring_index, ring, w.message):
-                continue
-            look_around(w)
-            count = act(w, 0)
-            if count == WAIT:
-                continue
-            moved = True
-            begin(w, count)
-            pop(w.ring_words, w.ring_index, ring)
-            w.board[me * BOARD + MESSAGES] += 1
-            code = perform(w)
-            if code != STOPPED:
-                return code
+            ring, light = 2 * me + direction, True
+            while light:
+                look_around(w)
+                count = act(w, 1)  # before every message, which may have to wait for what is due
+                if count:
+                    moved = True
+                    begin(w, count)
+                    code = perform(w)
+                    if code != STOPPED:
+                        return code
+                if not front(w.ring_words, w.ring_index, ring, w.message):
+                    break
+                look_around(w)
+                count = act(w, 0)
+                if count == WAIT:
+                    break
+                moved, light = True, not is_work(w.message)
+                begin(w, count)
+                pop(w.ring_words, w.ring_index, ring)
+                w.board[me * BOARD + MESSAGES] += 1
+                code = perform(w)
+                if code != STOPPED:
+                    return code
         if not moved or since_handed >= PATIENCE or not waiting(w):
             hand_over(w, False)
             since_handed = 0
@@ -159,6 +161,12 @@ def work(w):
                 return STOPPED
         doze(w, rounds)
         rounds += 1
+
+
+@inner
+def is_work(message):
+    """Does a message bring comparisons? Those of both directions take turns; what is between must not cost a turn."""
+    return message[KIND] in (ARRIVAL, SHARE)
 
 
 @inner
