@@ -131,6 +131,7 @@ def candidates(p, order, probe_count, band, ranges, cursor):
             if since > last_at or until < first_at:
                 continue
             mark = 2 * i + np.int64(since <= first_at and last_at <= until)
+            bucket = np.int64(p.key[i]) & mask if mask else np.int64(0)  # where there are no equalities, no keys
             found = touched(p, i, box, first, last, here)
             for row in range(found):
                 if row >= cursor[ROW]:
@@ -140,7 +141,7 @@ def candidates(p, order, probe_count, band, ranges, cursor):
                             cursor[RUN], cursor[STEP], cursor[ROW] = run, k, row
                             add_up(ranges, count, cursor)
                             return False
-                    cell = np.int64(p.key[i]) & mask
+                    cell = bucket
                     for d in range(dims - 1):
                         cell = cell * sizes[d] + here[d]
                     cell = at + cell * sizes[dims - 1]
