@@ -68,27 +68,29 @@ def rows(seed: int) -> pa.Table:
     )
 
 
-def main(algorithm: str, access: str, on: str) -> None:
-    """Prints how many pairs there are; both streams are pushed a few tuples at a time."""
+def main() -> None:
+    """Takes all roads, and prints each and how many pairs it found. Streams are pushed a few tuples at a time."""
     tape.np = Guarded()  # type: ignore[attr-defined]
     tape.CHUNK = driver.FIRST_ROOM = driver.UNDER_WAY = 64
-    tables, found = (rows(1), rows(2)), 0
-    options: dict[str, Any] = {"algorithm": algorithm, "access": access, "workers": 3, "batch": 4}
-    with sj.Join(r=tables[0].schema, s=tables[1].schema, on=on, within=500, time="t", **options) as join:
-        for begin in range(0, ROWS, 30):
-            join.push_r(tables[0].slice(begin, 30))
-            join.push_s(tables[1].slice(begin, 30))
-    found = sum(batch.num_rows for batch in join.poll())
-    print(found)
+    tables = rows(1), rows(2)
+    for algorithm, access, on in ROADS:
+        print(algorithm, access, on, end=": ", flush=True)
+        options: dict[str, Any] = {"algorithm": algorithm, "access": access, "workers": 3, "batch": 4}
+        with sj.Join(r=tables[0].schema, s=tables[1].schema, on=on, within=500, time="t", **options) as join:
+            for begin in range(0, ROWS, 30):
+                join.push_r(tables[0].slice(begin, 30))
+                join.push_s(tables[1].slice(begin, 30))
+        print(sum(batch.num_rows for batch in join.poll()), flush=True)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mprotect as on Linux")
-@pytest.mark.parametrize(("algorithm", "access", "on"), ROADS, ids=[f"{a}-{b}" for a, b, _ in ROADS])
-def test_nothing_is_read_beyond_a_tape(algorithm: str, access: str, on: str) -> None:
-    ran = subprocess.run([sys.executable, __file__, algorithm, access, on], capture_output=True, text=True)
-    assert ran.returncode == 0, (ran.returncode, ran.stderr[-2000:])
-    assert int(ran.stdout) == sj.join(rows(1), rows(2), on=on, within=500, time="t").num_rows > 0
+def test_nothing_is_read_beyond_a_tape() -> None:
+    ran = subprocess.run([sys.executable, __file__], capture_output=True, text=True)
+    assert ran.returncode == 0, (ran.returncode, ran.stdout, ran.stderr[-2000:])
+    counts = {on: sj.join(rows(1), rows(2), on=on, within=500, time="t").num_rows for _, _, on in ROADS}
+    assert min(counts.values()) > 0
+    assert ran.stdout.splitlines() == [f"{a} {b} {on}: {counts[on]}" for a, b, on in ROADS]
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()
