@@ -42,7 +42,7 @@ def wait_for_a_moment(victim: Victim) -> None:
 
 
 def strike(victim: Victim, kind: str) -> None:
-    if kind == "cache":
+    if kind == "cache and workers":
         shutil.rmtree(victim.chunks, ignore_errors=True)
         kind = "workers"  # else nobody would read what is no longer there
     victim.wait_for(lambda: kill_one(getattr(victim, kind)()))
@@ -71,9 +71,10 @@ def strikes(victim: Victim, kind: str) -> bool:
 
 
 @pytest.mark.parametrize("victim", [("--tables", "--master", "local-cluster[2,1,1024]")], indirect=True, ids=[""])
-def test_workers_and_executors_are_killed_and_the_cache_is_wiped(victim: Victim, kills: int) -> None:
+def test_workers_and_executors_are_killed_and_the_cache_is_wiped(victim: Victim, kills: int, soak: bool) -> None:
+    kinds = ("cache and workers", "executors", *(["workers"] if soak else []))
     victim.wait_for(lambda: victim.commits() > 0)
-    for kind in ("cache", "workers", "executors") * kills:
+    for kind in kinds * kills:
         assert any(strikes(victim, kind) for _ in range(TRIES)), f"{kind}: no kill hit a task"
     victim.finish()
     victim.check()
