@@ -10,7 +10,7 @@ from streamjoin.algorithms.protocol import FIRST, STOP
 from streamjoin.core.compiled import inner, njit
 from streamjoin.core.kernels.atomics import SPINS, YIELDS, load_acquire, store_release, wait
 from streamjoin.core.kernels.bell import get_up, lie_down, sleep, wake
-from streamjoin.core.kernels.ring import HEAD, LINES, TAIL, push, room
+from streamjoin.core.kernels.ring import LINES, TAIL, is_empty, push, room
 from streamjoin.embedded.loop import ABORT, BOARD, GO, IDLE, PROGRESS, RESULT_BLOCKS
 
 # The longest naps of the driver, in microseconds: for the workers to come to rest, and for room in a queue that is not
@@ -32,7 +32,7 @@ def quiet(ring_index, board, nodes, control, patient):
             return False
         still, total = True, 0
         for ring in range(2 * nodes):
-            still &= load_acquire(ring_index, ring * LINES + HEAD) == load_acquire(ring_index, ring * LINES + TAIL)
+            still &= is_empty(ring_index, ring)
         for node in range(nodes):
             progress = load_acquire(board, node * BOARD + PROGRESS)
             still &= load_acquire(board, node * BOARD + IDLE) == progress
@@ -98,7 +98,7 @@ def await_results(result_index, nodes, control, bells):
 def due(result_index, nodes, control):
     """Has the collector something to do?"""
     for node in range(nodes):
-        if load_acquire(result_index, node * LINES + HEAD) != load_acquire(result_index, node * LINES + TAIL):
+        if not is_empty(result_index, node):
             return True
     return load_acquire(control, 0) != GO
 
@@ -106,8 +106,7 @@ def due(result_index, nodes, control):
 @njit(nogil=True, cache=True)
 def block_ready(result_index, node):
     """The oldest block of a node that waits for the collector; -1 if none does."""
-    tail = load_acquire(result_index, node * LINES + TAIL)
-    return -1 if load_acquire(result_index, node * LINES + HEAD) == tail else tail % RESULT_BLOCKS
+    return -1 if is_empty(result_index, node) else load_acquire(result_index, node * LINES + TAIL) % RESULT_BLOCKS
 
 
 @njit(nogil=True, cache=True)

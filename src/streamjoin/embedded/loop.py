@@ -47,7 +47,7 @@ from streamjoin.core.kernels.atomics import SPINS, YIELDS, call, load_acquire, s
 from streamjoin.core.kernels.bell import get_up, lie_down, sleep, wake
 from streamjoin.core.kernels.job import path_of, position, test_of, trouble_of
 from streamjoin.core.kernels.layout import COMPARED, COUNT, FIELDS, FOUND, Array
-from streamjoin.core.kernels.ring import HEAD, LINES, TAIL, front, pop, push, room
+from streamjoin.core.kernels.ring import HEAD, LINES, TAIL, front, is_empty, pop, push, room
 
 # Why a worker returned.
 STOPPED, NEEDS_ROOM, TROUBLE = range(3)
@@ -124,29 +124,10 @@ def work(w):
             return STOPPED
         moved = False
         for direction in range(2):
-            ring, light = 2 * me + direction, True
-            while light:
-                look_around(w)
-                count = act(w, 1)  # before every message, which may have to wait for what is due
-                if count:
-                    moved = True
-                    begin(w, count)
-                    code = perform(w)
-                    if code != STOPPED:
-                        return code
-                if not front(w.ring_words, w.ring_index, ring, w.message):
-                    break
-                look_around(w)
-                count = act(w, 0)
-                if count == WAIT:
-                    break
-                moved, light = True, not is_work(w.message)
-                begin(w, count)
-                pop(w.ring_words, w.ring_index, ring)
-                w.board[me * BOARD + MESSAGES] += 1
-                code = perform(w)
-                if code != STOPPED:
-                    return code
+            code, happened = take_turn(w, 2 * me + direction)
+            if code != STOPPED:
+                return code
+            moved |= happened
         if not moved or since_handed >= PATIENCE or not waiting(w):
             hand_over(w, False)
             since_handed = 0
@@ -164,9 +145,35 @@ def work(w):
 
 
 @inner
-def is_work(message):
-    """Does a message bring comparisons? Those of both directions take turns; what is between must not cost a turn."""
-    return message[KIND] in (ARRIVAL, SHARE)
+def take_turn(w, ring):
+    """Takes messages up to one that brings comparisons: those of both directions take turns, the others cost none.
+
+    What is due goes before every message, which may have to wait for it. Returns what `perform` does, and if it moved.
+    """
+    moved, light = False, True
+    while light:
+        look_around(w)
+        count = act(w, 1)
+        if count:
+            moved = True
+            begin(w, count)
+            code = perform(w)
+            if code != STOPPED:
+                return code, moved
+        if not front(w.ring_words, w.ring_index, ring, w.message):
+            break
+        look_around(w)
+        count = act(w, 0)
+        if count == WAIT:
+            break
+        moved, light = True, w.message[KIND] not in (ARRIVAL, SHARE)
+        begin(w, count)
+        pop(w.ring_words, w.ring_index, ring)
+        w.board[w.node[NODE] * BOARD + MESSAGES] += 1
+        code = perform(w)
+        if code != STOPPED:
+            return code, moved
+    return STOPPED, moved
 
 
 @inner
@@ -185,11 +192,8 @@ def doze(w, rounds):
 @inner
 def waiting(w):
     """Are there messages to take?"""
-    for direction in range(2):
-        ring = (2 * w.node[NODE] + direction) * LINES
-        if load_acquire(w.ring_index, ring + HEAD) != load_acquire(w.ring_index, ring + TAIL):
-            return True
-    return False
+    ring = 2 * w.node[NODE]
+    return not (is_empty(w.ring_index, ring) and is_empty(w.ring_index, ring + 1))
 
 
 @inner

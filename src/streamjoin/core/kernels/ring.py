@@ -23,6 +23,12 @@ def room(words, index, ring):
 
 
 @inner(forceinline=True)
+def is_empty(index, ring):
+    """Is there nothing to take? The producer may be about to push."""
+    return load_acquire(index, ring * LINES + HEAD) == load_acquire(index, ring * LINES + TAIL)
+
+
+@inner(forceinline=True)
 def push(words, index, ring, message):
     """Appends a message; the producer has seen that there is room."""
     head = load_acquire(index, ring * LINES + HEAD)
