@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dis
+import hashlib
 import marshal
 import math
+import pickle
 from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -54,6 +56,47 @@ def embed(node: Node) -> Embedded:
     return Embedded(text, {})
 
 
+def fingerprint(value: Any, around: tuple[Any, ...] = ()) -> str:
+    """A function's meaning as text: its code and the values that it takes from outside, down to the functions it calls.
+
+    Two functions with equal texts compile to the same. Neither names nor places of the source play a part, nor does the
+    process: what was written in one session is recognised in the next.
+
+    >>> limit = 5
+    >>> before = fingerprint(lambda r, s: r.x < limit)
+    >>> before == fingerprint(lambda r, s: r.x < limit)
+    True
+    >>> limit = 6
+    >>> before == fingerprint(lambda r, s: r.x < limit)
+    False
+    """
+    if any(value is outer for outer in around):
+        return "itself"
+    inside = (*around, value)
+    if isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        return f"function({fingerprint([value.__code__, _scope(value), cells, value.__defaults__], inside)})"
+    if hasattr(value, "py_func"):  # compiled by Numba
+        return fingerprint(value.py_func, around)
+    if isinstance(value, CodeType):
+        names = value.co_names, value.co_varnames, value.co_freevars
+        return fingerprint([value.co_code, value.co_consts, *names], inside)
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(fingerprint(part, inside) for part in value)}]"
+    if isinstance(value, (frozenset, dict)):
+        members = value.items() if isinstance(value, dict) else value
+        return f"{{{', '.join(sorted(fingerprint(member, inside) for member in members))}}}"
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return f"array({value.dtype.descr}, {value.shape}, {hashlib.sha256(value.tobytes()).hexdigest()})"
+    if isinstance(value, (*_PLAIN, complex, bytes, np.generic)):
+        return f"{type(value).__name__}({value!r})"
+    if isinstance(value, ModuleType):
+        return value.__name__
+    if hasattr(value, "__qualname__"):  # a class, or a function without code in Python
+        return f"{value.__module__}.{value.__qualname__}"
+    return f"pickle({hashlib.sha256(pickle.dumps(value)).hexdigest()})"
+
+
 def reason(error: Exception) -> str:
     """What the compiler did not like, in one line of its report."""
     noise = ("Failed in nopython mode", "During:", "File ", "- Resolution failure", "Overload", ">>>", "There are")
@@ -73,15 +116,19 @@ def _bare(code: CodeType) -> CodeType:
 
 def _globals(fn: FunctionType) -> dict[str, Any] | None:
     """The module-level names that the function uses, or None if one of them cannot be written down as text."""
-    found: dict[str, Any] = {}
-    used = {step.argval for step in dis.get_instructions(fn.__code__) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    for name in sorted(used):
-        if name in fn.__globals__:
-            value = fn.__globals__[name]
-            if not (_constant(value) or value is math or value is np):
-                return None
-            found[name] = value
-    return found
+    found = _scope(fn)
+    fitting = (_constant(value) or value is math or value is np for value in found.values())
+    return found if all(fitting) else None
+
+
+def _scope(fn: FunctionType) -> dict[str, Any]:
+    """The module-level names that the function and those inside it use, with their values."""
+    return {name: fn.__globals__[name] for name in sorted(_names(fn.__code__)) if name in fn.__globals__}
+
+
+def _names(code: CodeType) -> set[str]:
+    found = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return found.union(*(_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
 def _constant(value: Any) -> bool:
