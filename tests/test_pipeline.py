@@ -21,10 +21,12 @@ import pytest
 
 import streamjoin as sj
 from streamjoin.cli import main
-from streamjoin.errors import FileError, SchemaError
+from streamjoin.errors import FileError, OptionError, SchemaError
+from streamjoin.spark.frames import default_cells
 from streamjoin.spark.pipeline.endpoints import sink, source
 from streamjoin.spark.pipeline.run import Figures, Request, check, run_in
 from streamjoin.spark.pipeline.stop import Stop
+from streamjoin.spark.settings import PARTITIONS
 
 pytestmark = pytest.mark.spark
 
@@ -105,6 +107,7 @@ def one_file_at_a_time(option: str, folder: Path, schema: str | None = None) -> 
 
 
 def test_parquet_and_json_go_on_from_the_checkpoint(spark: Any, tmp_path: Path) -> None:
+    """On the way the cluster becomes smaller, which would make other cells for a new pipeline."""
     r, s = tables()
     store(r.slice(0, 200), tmp_path / "r", "parquet", 2)
     store(s.slice(0, 200), tmp_path / "s", "json", 2)
@@ -115,7 +118,13 @@ def test_parquet_and_json_go_on_from_the_checkpoint(spark: Any, tmp_path: Path) 
     assert (first["finished"], first["resumed"], first["rows_in"], first["late"]) == (True, False, 400, 0)
     store(r.slice(200), tmp_path / "r", "parquet", 2, first=2)
     store(s.slice(200), tmp_path / "s", "json", 2, first=2)
+    with pytest.raises(OptionError, match='belongs to a pipeline with --cells "2", not "1"'):
+        check(replace(asked, cells=1))
+    partitions = spark.conf.get(PARTITIONS)
+    spark.conf.set(PARTITIONS, "1")
+    assert default_cells(spark, streaming=True) == 1
     second = run(spark, asked)
+    spark.conf.set(PARTITIONS, partitions)
     assert (second["resumed"], second["rows_in"]) == (True, 400)
     found = pairs(spark, tmp_path)
     assert found == expected()
@@ -127,7 +136,10 @@ def test_csv_tells_its_types_and_json_comes_out(spark: Any, tmp_path: Path) -> N
     r, s = tables()
     store(r, tmp_path / "r", "csv")
     store(s, tmp_path / "s", "csv")
-    asked = request(tmp_path, folder_of("--left", tmp_path / "r"), folder_of("--right", tmp_path / "s"))
+    with (tmp_path / "r" / "part-3.csv").open("a") as file:
+        file.write(',1000,500.0,"has no time"\n')
+    left, right = (folder_of(f"--{side}", tmp_path / name) for side, name in (("left", "r"), ("right", "s")))
+    asked = request(tmp_path, left, right, malformed="drop")
     asked = replace(asked, output=sink("--output", str(tmp_path / "out"), "json", {}))
     run(spark, asked)
     assert pairs(spark, tmp_path, "json") == expected()

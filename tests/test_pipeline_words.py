@@ -152,13 +152,16 @@ def test_schemas_come_from_text_or_file(tmp_path: Path) -> None:
 def test_a_checkpoint_belongs_to_one_pipeline(tmp_path: Path) -> None:
     checkpoint, output = tmp_path / "ck", Endpoint("--output", "files", "parquet", str(tmp_path / "out"))
     request = {"--left": "a", "--on": "r.x = s.x", "--left-schema": None}
-    assert not check_checkpoint(str(checkpoint), request, output)
+    assert check_checkpoint(str(checkpoint), request, output) is None
     remember(str(checkpoint), request)
     assert json.loads((checkpoint / NOTE).read_text()) == request
-    assert not check_checkpoint(str(checkpoint), {**request, "--left": "b"}, output)  # nothing was read yet
+    assert check_checkpoint(str(checkpoint), {**request, "--left": "b"}, output) is None  # nothing was read yet
     (checkpoint / "offsets").mkdir()
     (checkpoint / "offsets" / "0").touch()
-    assert check_checkpoint(str(checkpoint), request, output)
+    assert check_checkpoint(str(checkpoint), request, output) == request
+    assert check_checkpoint(str(checkpoint), {**request, "--cells": None}, output) == request
+    with pytest.raises(OptionError, match='with --cells not given, not "4"'):
+        check_checkpoint(str(checkpoint), {**request, "--cells": 4}, output)
     with pytest.raises(OptionError, match='belongs to a pipeline with --left "a", not "b"'):
         check_checkpoint(str(checkpoint), {**request, "--left": "b"}, output)
     with pytest.raises(OptionError, match='with --left-schema not given, not "x INT"'):
@@ -168,7 +171,7 @@ def test_a_checkpoint_belongs_to_one_pipeline(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="has results behind it"):
         check_checkpoint(str(checkpoint), request, output)
     (tmp_path / "out" / "_spark_metadata").mkdir(parents=True)
-    assert check_checkpoint(str(checkpoint), request, output)
+    assert check_checkpoint(str(checkpoint), request, output) == request
     with pytest.raises(OptionError, match="was written by a pipeline with another checkpoint"):
         check_checkpoint(str(tmp_path / "new"), request, output)
     with pytest.raises(FileError, match="has other things in it"):

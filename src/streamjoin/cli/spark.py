@@ -76,7 +76,7 @@ def request(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str, 
     if len(delays) > 2:
         raise OptionError(f'--watermark "{words["watermark"]}" is one delay, or two with a comma: left and right')
     within = parse_within(words["within"])
-    kept = ("left", "right", "on", "within", "suffixes", "left_schema", "right_schema", "output")
+    kept = ("left", "right", "on", "within", "suffixes", "access", "left_schema", "right_schema", "output")
     return Request(
         left=ends["left"],
         right=ends["right"],

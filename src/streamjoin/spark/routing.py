@@ -18,6 +18,7 @@ All of it follows from the tuples' content: a replay routes as the first run did
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -114,15 +115,18 @@ def shape(cells: int, rate_r: float = 1.0, rate_s: float = 1.0) -> tuple[int, in
 
 
 def default_split(cells: int) -> int:
-    """Into how many cells one key or bucket is cut: about the root of all, between no copies and a full grid.
+    """Into how many cells one key or bucket is cut: about the root of all, with few copies and few cells left over.
 
-    >>> [default_split(cells) for cells in (1, 2, 4, 16, 64, 200)]
-    [1, 2, 2, 4, 8, 16]
+    >>> [default_split(cells) for cells in (1, 2, 3, 4, 6, 7, 8, 16, 64, 200)]
+    [1, 2, 3, 2, 2, 3, 4, 4, 8, 12]
     """
-    split = 1
-    while split * split < cells:
-        split *= 2
-    return split
+
+    def cost(split: int) -> tuple[float, int]:
+        copies, used = sum(shape(split)), cells - cells % split
+        return copies / used, -split
+
+    root = math.sqrt(cells)
+    return min(range(math.ceil(0.8 * root), min(cells, math.floor(2 * root)) + 1), key=cost)
 
 
 def divide(

@@ -36,6 +36,8 @@ def stream(spark: Any, end: Endpoint, side: str, schema: str | None, time: str, 
     else:
         frame = _files(spark, end, columns, malformed)
     _check_time(frame, end, time)
+    if malformed == "drop":
+        frame = frame.where(frame[f"`{time}`"].isNotNull())
     return frame.withWatermark(time, delay)
 
 

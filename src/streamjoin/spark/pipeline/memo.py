@@ -15,22 +15,23 @@ from streamjoin.errors import FileError, OptionError
 from streamjoin.spark.pipeline.endpoints import Endpoint
 
 NOTE = "streamjoin-pipeline.json"
+SETTLED = ("--cells", "--rate")  # left open, they are those of the run before, whatever the cluster is now
 
 
-def check_checkpoint(folder: str, words: dict[str, Any], output: Endpoint) -> bool:
-    """Whether the checkpoint continues an earlier run. Refuses one of another pipeline, and a mismatched output."""
+def check_checkpoint(folder: str, words: dict[str, Any], output: Endpoint) -> dict[str, Any] | None:
+    """The note of the run that goes on here, None if none has begun. Refuses another pipeline's, and a wrong output."""
     path = Path(folder)
     if path.is_file():
         raise FileError(f'--checkpoint "{folder}" is a file; name a folder')
     begun = (path / "offsets").is_dir() and any((path / "offsets").iterdir())
-    note = path / NOTE
+    note, before = path / NOTE, {}
     if begun and note.exists():
         try:
             before = json.loads(note.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise FileError(f'--checkpoint "{folder}": its note {NOTE} cannot be read: {error}') from error
         for option, value in words.items():
-            if before.get(option) != value:
+            if before.get(option) != value and not (value is None and option in SETTLED):
                 raise OptionError(
                     f'--checkpoint "{folder}" belongs to a pipeline with {option} {_shown(before.get(option))}, not '
                     f"{_shown(value)}; repeat that to go on, or name a new folder to begin anew"
@@ -50,7 +51,7 @@ def check_checkpoint(folder: str, words: dict[str, Any], output: Endpoint) -> bo
                 f'--checkpoint "{folder}" has results behind it that are not in {output.option} "{output.place}"; '
                 "name the output of that pipeline, or a new checkpoint"
             )
-    return begun
+    return before if begun else None
 
 
 def remember(folder: str, words: dict[str, Any]) -> None:

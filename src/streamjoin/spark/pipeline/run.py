@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamjoin.core.window import parse_duration
@@ -36,7 +36,7 @@ class Request:
     suffixes: tuple[str, str] | None = ("_r", "_s")
     access: str = "auto"
     cells: int | None = None
-    expected_rate: Any = None
+    expected_rate: tuple[float, float] | None = None
     checkpoint: str | None = None
     trigger: str | None = None
     available_now: bool = False
@@ -68,6 +68,8 @@ class Figures:
         self.batches += 1
         for name in ("rows_in", "results", "late", "comparisons"):
             setattr(self, name, getattr(self, name) + int(batch.get(name) or 0))
+        if not batch["cells"]:  # a batch without rows looks at no state
+            batch = batch | {name: self.latest.get(name) for name in ("cells", "state_rows", "state_bytes")}
         self.latest = batch
 
     def summary(self) -> dict[str, Any]:
@@ -79,8 +81,8 @@ class Figures:
         return number in self._seen
 
 
-def check(request: Request) -> bool:
-    """Refuses what can be refused without Spark; returns whether the checkpoint continues an earlier run."""
+def check(request: Request) -> dict[str, Any] | None:
+    """Refuses what can be refused without Spark; returns what the run before was told, if the checkpoint has one."""
     if request.malformed not in MALFORMED:
         raise OptionError(f'--malformed "{request.malformed}" is not one of {", ".join(MALFORMED)}')
     for option, text in (("--watermark", request.watermark[0]), ("--watermark", request.watermark[1])):
@@ -96,7 +98,7 @@ def check(request: Request) -> bool:
                     f"--available-now with {end.option} generate://{end.topic} would never end; add tuples=100000 to it"
                 )
     _check_predicate(request)
-    resumed = False
+    earlier = None
     if request.checkpoint is None:
         if request.output.kind != CONSOLE:
             raise OptionError(
@@ -104,10 +106,10 @@ def check(request: Request) -> bool:
                 "repeating results"
             )
     elif "://" not in request.checkpoint:
-        resumed = check_checkpoint(request.checkpoint, request.words, request.output)
+        earlier = check_checkpoint(request.checkpoint, _told(request), request.output)
     for end in request.ends:
         check_reachable(end)
-    return resumed
+    return earlier
 
 
 def run(
@@ -117,11 +119,11 @@ def run(
     report: Callable[[str, Figures], None] = lambda stage, figures: None,
 ) -> dict[str, Any]:
     """Runs until the end of the input (`available_now`) or until `stop` is set; returns what --json prints."""
-    resumed = check(request)
+    earlier = check(request)
     figures = Figures()
     report("starting Spark", figures)
     with session(cluster) as spark, stop.listening():
-        return run_in(spark, request, stop, report, figures, resumed)
+        return run_in(spark, request, stop, report, figures, earlier)
 
 
 def run_in(
@@ -130,7 +132,7 @@ def run_in(
     stop: Stop,
     report: Callable[[str, Figures], None],
     figures: Figures,
-    resumed: bool = False,
+    earlier: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The same in a session that is already there."""
     from pyspark.errors import StreamingQueryException
@@ -141,15 +143,16 @@ def run_in(
         figures.add(batch)
         report("running", figures)
 
+    request = _settled(spark, request, earlier or {})
     joined = result(spark, request)
     if request.checkpoint is not None and "://" not in request.checkpoint:
-        remember(request.checkpoint, request.words)
+        remember(request.checkpoint, _told(request))
     listener = JoinListener(took)
     spark.streams.addListener(listener)
     began = time.perf_counter()
     query = None
     try:
-        report("going on from the checkpoint" if resumed else "preparing the first batch", figures)
+        report("preparing the first batch" if earlier is None else "going on from the checkpoint", figures)
         query = _writer(joined, request).start()
         while not query.awaitTermination(_LOOK):
             if stop.is_set():
@@ -169,7 +172,7 @@ def run_in(
         "output": request.words.get("--output", request.output.place),
         "seconds": round(time.perf_counter() - began, 3),
         "finished": not stopped,
-        "resumed": resumed,
+        "resumed": earlier is not None,
         **figures.summary(),
     }
 
@@ -179,6 +182,24 @@ def result(spark: Any, request: Request) -> Any:
     from streamjoin.spark import join
 
     return join(*_sides(spark, request), **_options(request))
+
+
+def _told(request: Request) -> dict[str, Any]:
+    """What must not change between the runs of one checkpoint."""
+    rate = request.expected_rate
+    return request.words | {"--cells": request.cells, "--rate": None if rate is None else list(rate)}
+
+
+def _settled(spark: Any, request: Request, earlier: dict[str, Any]) -> Request:
+    """With cells: as asked for, else those of the earlier run, else what suits this cluster. Rates alike."""
+    from streamjoin.spark.frames import default_cells
+
+    cells, rate = request.cells, request.expected_rate
+    if cells is None:
+        cells = earlier.get("--cells") or default_cells(spark, streaming=True)
+    if rate is None and earlier.get("--rate"):
+        rate = (earlier["--rate"][0], earlier["--rate"][1])
+    return replace(request, cells=cells, expected_rate=rate)
 
 
 def explain(request: Request, cluster: Cluster) -> Any:
