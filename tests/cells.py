@@ -55,7 +55,7 @@ def contents(rows: Sequence[oracle.Row], key: str) -> np.ndarray:
 
 
 class Cluster:
-    """Micro-batches through routing and cells. `pairs` is what came out."""
+    """Micro-batches through routing and cells. `pairs` is what came out, as values of both sides' first columns."""
 
     def __init__(self, spec: JoinSpec, folder: Path | None, delay: int = 6) -> None:
         self.engine: Engine = engine_of(spec)
@@ -71,18 +71,18 @@ class Cluster:
     def batch(self, r: Sequence[oracle.Row], s: Sequence[oracle.Row]) -> list[tuple[int, int]]:
         """One micro-batch: the rows of both sides, then the watermark moves."""
         arriving: list[dict[str, list[pa.Table]]] = [{"r": [], "s": []} for _ in self.cells]
-        for side, rows, schema in (("r", r, streams.R), ("s", s, streams.S)):
+        for side, rows in (("r", r), ("s", s)):
             if rows:
-                table = with_integers(streams.table(list(rows), schema), CONTENT, contents(rows, f"{side}id"))
+                schema = self.engine.plan.schemas[side]
+                table = with_integers(streams.table(list(rows), schema), CONTENT, contents(rows, schema.names[0]))
                 for cell, part in self.engine.route(side, table):
                     arriving[cell][side].append(unpack(pack(part)))
                     self.copies += part.num_rows
         both = len(self.newest) == 2
         watermark = min(self.newest.values()) - self.delay if both else SINCE_EVER
         found = []
-        for number, tables in enumerate(arriving):
-            if tables["r"] or tables["s"]:
-                found += self._visit(number, tables, watermark)
+        for number, tables in enumerate(arriving if r or s else []):  # every cell has a sign of life
+            found += self._visit(number, tables, watermark)
         for side, rows in (("r", r), ("s", s)):
             if rows:
                 self.newest[side] = max([*(row["t"] for row in rows), self.newest.get(side, SINCE_EVER)])
@@ -91,7 +91,10 @@ class Cluster:
 
     def _visit(self, number: int, tables: dict[str, list[pa.Table]], watermark: int) -> list[tuple[int, int]]:
         cell = Cell(self.engine, number, self.cells[number], self.cache)
-        found = [pair for table in cell.arrive(tables) for pair in streams.pairs_of(table)]
+        names = self.engine.plan.output_names()
+        ids = names["r"][0], names["s"][0]
+        tables = [table.select(ids).to_pydict() for table in cell.arrive(tables)]
+        found = [pair for table in tables for pair in zip(*table.values(), strict=True)]
         cell.expire(watermark)
         cell.save()
         self.late += cell.tally.late

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from pathlib import Path
@@ -12,16 +13,23 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 
+import oracle
 import streams
 from cells import Cluster, contents, expected, spec_of
 from oracle import Interval, TumblingTime
+from streamjoin.core.functions import fingerprint
 from streamjoin.errors import OptionError, PredicateError, StateError
 from streamjoin.spark import cell as cell_module
+from streamjoin.spark import chunks as chunks_module
+from streamjoin.spark import engine as engine_module
+from streamjoin.spark.cell import Manifest
 from streamjoin.spark.chunks import ChunkCache
 from streamjoin.spark.engine import engine_of
 from streamjoin.spark.routing import Router, cell_keys
 from streamjoin.spark.spec import CONTENT
+from streamjoin.spark.wire import with_integers
 
 coordinates = st.one_of(
     st.floats(-50, 50, width=32), st.sampled_from([-1e19, 1e19, 0.0, -0.0, 1e10, -1e10, 3.0, 4.0])
@@ -158,6 +166,99 @@ def test_long_streams_are_merged_and_expire(tmp_path: Path, monkeypatch: Any) ->
     assert cluster.cache.hits > 0
 
 
+EDGES = pa.schema([("id", pa.int64()), ("t", pa.int64()), ("src", pa.int64()), ("dst", pa.int64())])
+
+
+@pytest.mark.parametrize("wiped", [False, True])
+@pytest.mark.parametrize(
+    ("on", "holds"),
+    [
+        ("r.src = s.dst", lambda r, s: r["src"] == s["dst"]),
+        ("abs(r.src - s.dst) <= 1", lambda r, s: abs(r["src"] - s["dst"]) <= 1),
+        ("abs(r.src - s.src) <= s.dst", lambda r, s: abs(r["src"] - s["src"]) <= s["dst"]),
+    ],
+)
+def test_a_stream_meets_itself(on: str, holds: Any, wiped: bool, tmp_path: Path) -> None:
+    """The same rows on both sides of one cell are stored in two ways."""
+    random = np.random.default_rng(1)
+    rows = [{"id": n, "t": n, "src": int(a), "dst": int(b)} for n, (a, b) in enumerate(random.integers(0, 9, (40, 2)))]
+    cluster = Cluster(spec_of(on, 10, r=EDGES, s=EDGES, cells=1), tmp_path)
+    for start in range(0, 40, 8):
+        cluster.batch(rows[start : start + 8], rows[start : start + 8])
+        if wiped:
+            cluster.cache = ChunkCache(f"other{start}", tmp_path)
+    arrivals = [(side, row) for side in "rs" for row in rows]
+    found = oracle.pairs(arrivals, holds, Interval(-10, 10), ("t", "t"), ("id", "id")).pairs
+    assert sorted(cluster.pairs) == found and len(found) > 50
+
+
+def test_a_late_row_is_late_in_all_cells(tmp_path: Path) -> None:
+    """Its copies meet windows that were cut at the same time, also where nothing else arrived of late."""
+    row_r, row_s = (streams.long_stream(side, 5, 1, 1, False)[0] for side in "rs")
+    cluster = Cluster(spec_of("abs(r.x - s.a) <= 2", 5, cells=6, split=1), tmp_path, delay=0)
+    assert cluster.engine.spec.router.width == 16
+    cluster.batch([{**row_r, "x": 18, "t": 5}], [{**row_s, "a": 100, "t": 5}])
+    for now in range(1, 6):
+        cluster.batch([{**row_r, "x": 4, "t": 100 * now}], [{**row_s, "a": 12, "t": 100 * now}])
+    assert cluster.copies == 12 and not cluster.pairs
+    cluster.batch([], [{**row_s, "a": 16, "t": 6}])  # reaches from 14 to 18, over the edge of a bucket
+    assert cluster.copies == 14
+    assert (cluster.late, cluster.pairs) == (1, [])
+
+
+def test_every_route_sends_a_sign_of_life_to_every_cell() -> None:
+    pytest.importorskip("pyspark")
+    from streamjoin.spark.frames import _route
+
+    spec = spec_of("r.k = s.k", 5, cells=6)
+    rows = streams.table(streams.long_stream("r", 5, 1, 1, False), streams.R)
+    batches = with_integers(rows, CONTENT, np.array([7])).to_batches()
+    sent = [row for batch in _route(spec, "r")(iter(batches)) for row in batch.to_pylist()]
+    assert sorted(row["cell"] for row in sent if row["side"] == 2) == sorted(cell_keys(6))
+    assert not list(_route(spec, "r")(iter([])))
+
+
+def test_rows_that_are_heavy_stay_in_small_pieces(tmp_path: Path, monkeypatch: Any) -> None:
+    """Chunks, merged ones too, and pieces of the result have a limit in bytes."""
+    monkeypatch.setattr(cell_module, "HEAVIEST", 2_000)
+    monkeypatch.setattr(engine_module, "HEAVIEST", 2_000)
+    r, s = (streams.long_stream(side, 3, 120, 1, False) for side in "rs")
+    for row in r:
+        row["note"] = ["x" * 300]
+    case = streams.BY_NAME["band"]
+    cluster = Cluster(spec_of(case.on, 500, cells=1), tmp_path)
+    for start in range(0, 120, 20):
+        cluster.batch(r[start : start + 20], s[start : start + 20])
+    kept = Manifest.read(cluster.cells[0].kept or b"").entries
+    lengths = {side: [entry.rows for entry in kept if entry.side == side] for side in "rs"}
+    assert max(lengths["r"]) <= 10 and max(entry.size for entry in kept) < 8_000
+    assert max(lengths["s"]) > 10
+    assert sorted(cluster.pairs) == expected(case, Interval(-500, 500), r, s)
+
+
+def test_what_another_worker_dropped_is_forgotten(tmp_path: Path) -> None:
+    """Cells wander between processes; each has mapped chunks that another one has removed from the state."""
+    rows = {side: streams.long_stream(side, 4, 60, 5, False) for side in "rs"}
+    cluster = Cluster(spec_of("abs(r.x - s.a) <= 2", 5, cells=1), tmp_path)
+    caches = [ChunkCache("test", tmp_path) for _ in range(2)]
+    for start in range(0, 60, 5):
+        cluster.cache = caches[start // 5 % 2]
+        cluster.batch(rows["r"][start : start + 5], rows["s"][start : start + 5])
+        assert len(cluster.cache._mapped) <= len(cluster.cells[0].chunks)
+    assert sorted(cluster.pairs) == expected(streams.BY_NAME["band"], Interval(-5, 5), rows["r"], rows["s"])
+
+
+def test_files_of_other_code_are_not_read(tmp_path: Path, monkeypatch: Any) -> None:
+    rows = {side: streams.long_stream(side, 4, 20, 1, False) for side in "rs"}
+    cluster = Cluster(spec_of("abs(r.x - s.a) <= 2", 50, cells=1), tmp_path)
+    cluster.batch(rows["r"][:10], rows["s"][:10])
+    for magic, others in ((chunks_module._magic(), False), (b"12345678", True)):
+        monkeypatch.setattr(chunks_module, "_magic", lambda magic=magic: magic)
+        cache = cluster.cache = ChunkCache("test", tmp_path)
+        cluster.batch(rows["r"][10:11], rows["s"][10:11])
+        assert bool(cache.misses) is others
+
+
 def test_late_rows_are_counted_once(tmp_path: Path) -> None:
     rows = {side: streams.long_stream(side, 5, 40, 1, False) for side in "rs"}
     for side in "rs":
@@ -192,15 +293,40 @@ def test_a_function_that_does_not_compile_fails_at_once() -> None:
         spec_of(lambda r, s: input(r.x) == s.a, 5)
 
 
-def test_a_changed_function_is_refused() -> None:
+LIMIT = 5
+WEIGHTS = np.arange(2000.0)
+
+
+@njit
+def helper(x: Any) -> Any:
+    return x < LIMIT
+
+
+def test_a_changed_function_is_refused(monkeypatch: Any) -> None:
     one, same = (spec_of(lambda r, s: r.x < s.a, 5) for _ in range(2))
     other = spec_of(lambda r, s: r.x > s.a, 5)
     assert one.signature == same.signature
     assert one.signature != other.signature
 
+    def inner(r: Any, s: Any) -> Any:
+        return compiled(r.x - s.a) and math.hypot(r.y, 1) < WEIGHTS[1000]
+
+    from pyspark import cloudpickle
+
+    compiled = helper
+    for predicate in (lambda r, s: r.x - s.a < LIMIT, lambda r, s: helper(r.x - s.a), inner):
+        before = fingerprint(predicate)
+        assert before == fingerprint(predicate) == fingerprint(cloudpickle.loads(cloudpickle.dumps(predicate)))
+        with monkeypatch.context() as patched:
+            patched.setitem(globals(), "LIMIT", 6)
+            assert fingerprint(predicate) != before
+    before = fingerprint(inner)
+    monkeypatch.setitem(globals(), "WEIGHTS", np.where(WEIGHTS == 1000, 7.0, WEIGHTS))
+    assert fingerprint(inner) != before
+
 
 def test_the_processor_as_spark_calls_it(tmp_path: Path, monkeypatch: Any) -> None:
-    """Rows in, results, metrics and timers out; a timer that fires empties the state."""
+    """Rows in, results and metrics out; a sign of life after the watermark has moved on empties the state."""
     pytest.importorskip("pyspark")
     from pyspark.sql import Row
     from pyspark.sql.streaming.tws_tester import TwsTester
@@ -230,10 +356,10 @@ def test_the_processor_as_spark_calls_it(tmp_path: Path, monkeypatch: Any) -> No
 
     assert len(chunks()) == 2
     last = max(row["t"] for side in "rs" for row in rows[side])
-    tester.setWatermark(1000 * (1_000 + last + 3))
-    assert chunks()
-    tester.setWatermark(1000 * (1_000 + last + 6))
-    assert not chunks()
+    for later, left in ((3, True), (6, False)):
+        tester.setWatermark(1000 * (1_000 + last + later))
+        tester.test(key, [Row(cell=0, side=2, rows=None)])
+        assert bool(chunks()) is left
 
 
 def test_tumbling_state_goes(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -208,11 +209,72 @@ def test_every_type_travels(spark: Any) -> None:
         sj.join(df, years, on="r.id = s.id", within="0 seconds", time="t")
 
 
+@pytest.fixture
+def zone(spark: Any) -> Iterator[Callable[[str], None]]:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    yield lambda name: spark.conf.set("spark.sql.session.timeZone", name)
+    spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def test_time_zone_and_nullability_may_change(spark: Any, feed: Feed, zone: Callable[[str], None]) -> None:
+    """Neither is part of the meaning: tables are joined in any zone, and a stream goes on in another."""
+    from pyspark.sql import functions as F
+
+    case, r, s = streams.BY_NAME["band_2d"], LONG["r"][:200], LONG["s"][:200]
+    for start, name in ((0, "America/New_York"), (100, "Etc/UTC")):
+        zone(name)
+        feed.add(r[start : start + 100], s[start : start + 100])
+        right = feed.read("s").withColumn("note", F.coalesce("note", F.array(F.lit(""))) if start else F.col("note"))
+        query = feed.run(
+            sj.join(feed.read("r"), right, on=case.on, within=seconds(WINDOW), time="t", result_time="at")
+        )
+        assert query.exception() is None
+    static = sj.join(*frames(spark, r, s), on=case.on, within=seconds(WINDOW), time="t", result_time="at")
+    assert feed.pairs() == found(static) == expected(case, WINDOW, r, s)
+    columns = ["rid", "sid", "at"]
+    streamed = spark.read.parquet(str(feed.folder / "out")).select(columns)
+    assert sorted(streamed.collect()) == sorted(static.select(columns).collect())
+
+
+def test_names_that_differ_in_case_only(spark: Any) -> None:
+    left = spark.sql("SELECT id AS Id, timestamp_seconds(id) AS t FROM range(3)")
+    right = spark.sql("SELECT id AS id, timestamp_seconds(id) AS T FROM range(3)")
+    options = {"on": "r.Id = s.id", "within": "0 seconds", "time": ("t", "T")}
+    out = sj.join(left, right, **options)
+    assert out.columns == ["Id_r", "t_r", "id_s", "T_s"] and out.select("id_r").count() == 3
+    with pytest.raises(SchemaError, match='result_time="ID_R" is the name of another column'):
+        sj.join(left, right, result_time="ID_R", **options)
+    with pytest.raises(SchemaError, match="both sides have columns named id, t"):
+        sj.join(left, right, suffixes=None, **options)
+
+
+def test_the_later_time_of_a_date_and_a_timestamp(spark: Any) -> None:
+    left = spark.sql("SELECT DATE'2026-01-02' AS day")
+    right = spark.sql("SELECT TIMESTAMP_NTZ'2026-01-02 10:00:00' AS ts")
+    out = sj.join(left, right, on="true", within="1 day", time=("day", "ts"), result_time="at")
+    assert out.collect()[0].at == dt.datetime(2026, 1, 2, 10)
+
+
+def test_cells_do_not_follow_a_clusters_cores() -> None:
+    from streamjoin.spark.frames import default_cells
+
+    def cluster(master: str, cores: int, **settings: str) -> Any:
+        conf = SimpleNamespace(get=lambda name, default: settings.get("partitions", default))
+        return SimpleNamespace(conf=conf, sparkContext=SimpleNamespace(master=master, defaultParallelism=cores))
+
+    assert default_cells(cluster("local[4]", 4, partitions="8"), streaming=True) == 4
+    assert default_cells(cluster("local", 1, partitions="1"), streaming=True) == 1
+    for cores in (2, 30):
+        assert default_cells(cluster("spark://host:7077", cores, partitions="12"), streaming=True) == 12
+    with pytest.warns(UserWarning, match="starts that many tasks, on 30 cores"):
+        assert default_cells(cluster("yarn", 30), streaming=True) == 16
+    assert default_cells(cluster("yarn", 30), streaming=False) == 60
+
+
 def test_refusals(spark: Any, feed: Feed) -> None:
     feed.add(LONG["r"][:2], LONG["s"][:2])
     r, s = feed.read("r"), feed.read("s")
-    bare = feed.spark.readStream.schema(r.schema).parquet(str(feed.folder / "r")).select("*")
-    plain = bare.selectExpr("*", "t + INTERVAL '0' SECOND AS t0").drop("t").withColumnRenamed("t0", "t")
+    plain = feed.spark.readStream.schema(r.schema).parquet(str(feed.folder / "r"))  # its column has the mark of r's
     common = {"on": "r.x = s.a", "within": "5 seconds", "time": "t"}
     with pytest.raises(SchemaError, match=r'r\.t has no watermark.*withWatermark\("t", "10 seconds"\)'):
         sj.join(plain, s, **common)

@@ -161,10 +161,6 @@ class Window(ABC):
         `watermark` is the smallest place that may still arrive on this side, `opposite` how many arrived on the other.
         """
 
-    def expiry(self, side: str, at: int) -> int:
-        """The smallest watermark with which tuples of this side at this place are out of reach."""
-        raise NotImplementedError(f"{self.describe()}: rows do not expire by time")
-
     @abstractmethod
     def describe(self) -> str:
         """The window in words."""
@@ -193,9 +189,6 @@ class TimeWindow(Window):
         if watermark == SINCE_EVER:
             return SINCE_EVER
         return min(max(watermark + self.bounds(side)[0], SINCE_EVER), FOREVER)
-
-    def expiry(self, side: str, at: int) -> int:
-        return min(max(at - self.bounds(OTHER[side])[0] + 1, SINCE_EVER), FOREVER)
 
     def describe(self) -> str:
         return f"{showticks(self.lower, self.unit)} <= s.time - r.time <= {showticks(self.upper, self.unit)}"
@@ -237,9 +230,6 @@ class TumblingWindow(Window):
 
     def horizon(self, side: str, watermark: int, opposite: int) -> int:
         return SINCE_EVER if watermark == SINCE_EVER else max(watermark - watermark % self.size, SINCE_EVER)
-
-    def expiry(self, side: str, at: int) -> int:
-        return min((at // self.size + 1) * self.size, FOREVER)
 
     def describe(self) -> str:
         return f"the same slice of {f'{self.size:,} rows' if self.by_rows else showticks(self.size, self.unit)}"

@@ -26,9 +26,9 @@ from streamjoin.errors import StateError
 from streamjoin.spark.chunks import ChunkCache
 from streamjoin.spark.engine import Arrived, Chunk, Engine
 from streamjoin.spark.spec import FIRST, JoinSpec
-from streamjoin.spark.wire import integers, pack, unpack
+from streamjoin.spark.wire import HEAVIEST, integers, pack, unpack
 
-LARGEST = 1 << 16  # rows; from half of that on a chunk is merged no more
+LARGEST = 1 << 16  # rows of a chunk; from half of that on it is merged no more
 FEWEST = 4  # so many neighbours, none longer than the others together, become one
 
 
@@ -52,7 +52,7 @@ class Entry:
     first: int  # smallest and largest time, in ticks
     last: int
     size: int  # bytes in the state
-    name: str  # of the file in the cache, by the digest of those bytes
+    name: str  # of the file in the cache, by the digest of those bytes and of what else decides how it looks
 
 
 @dataclass
@@ -62,7 +62,6 @@ class Manifest:
     signature: dict[str, str]
     cleared: int = SINCE_EVER  # tuples below this time have met a window that was already cut: they are late
     next: int = 0
-    timer: int | None = None  # of Spark, in milliseconds
     origins: list[float | None] = field(default_factory=list)
     reach: dict[str, list[float | None]] = field(default_factory=dict)  # by side: how wide its boxes are
     entries: list[Entry] = field(default_factory=list)
@@ -95,6 +94,7 @@ class Cell:
     def __init__(self, engine: Engine, number: int, state: State, cache: ChunkCache) -> None:
         self._engine, self._number, self._state, self._cache = engine, number, state, cache
         self._window = engine.plan.window
+        self._family = f"{engine.spec.identity}-{number}-"  # how its files begin: cells drop theirs independently
         self.tally = Tally()
         data = state.manifest()
         self.known = data is not None
@@ -143,10 +143,6 @@ class Cell:
                 self._remove(entry)
             self._compact(side, horizon)
 
-    def next_expiry(self) -> int | None:
-        """The smallest watermark, in ticks, at which a chunk can go."""
-        return min((self._window.expiry(entry.side, entry.last) for entry in self.manifest.entries), default=None)
-
     def save(self) -> None:
         """Writes the manifest; the visit is over."""
         entries = self.manifest.entries
@@ -154,6 +150,7 @@ class Cell:
         self.tally.state_rows = sum(entry.rows for entry in entries)
         self.tally.state_bytes = sum(entry.size for entry in entries)
         self._state.save(self.manifest.write())
+        self._cache.keep_only(self._family, {self._file(entry) for entry in entries})
 
     def _prepare(self, side: str, table: pa.Table) -> list[Arrived]:
         """The rows that are not late, in pieces that become chunks."""
@@ -165,10 +162,10 @@ class Cell:
             leads = engine.spec.router.leads(side, self._number, first, len(at))
             self.tally.late += int((late & leads).sum())
             table, at = take_rows(table, np.flatnonzero(~late)), at[~late]
-        if len(at) > LARGEST:  # by time, so that each piece expires as a whole
-            table = take_rows(table, np.argsort(at, kind="stable"))
-        pieces = -(-len(at) // LARGEST)
+        pieces = max(-(-len(at) // LARGEST), min(-(-table.nbytes // HEAVIEST), len(at)))
         length = -(-len(at) // pieces) if pieces else 0
+        if pieces > 1:  # by time, so that each piece expires as a whole
+            table = take_rows(table, np.argsort(at, kind="stable"))
         arrived = [engine.arrive(side, table.slice(k * length, length)) for k in range(pieces)]
         return [part for part in arrived if len(part.tuples)]
 
@@ -187,25 +184,28 @@ class Cell:
         def make() -> Chunk:
             return self._chunk(entry.side, self._engine.arrive(entry.side, unpack(self._state.get(entry.number))))
 
-        return self._cache.get(entry.name, make)
+        return self._cache.get(self._file(entry), make)
+
+    def _file(self, entry: Entry) -> str:
+        return self._family + entry.name
 
     def _add(self, side: str, chunk: Chunk) -> None:
         data = pack(chunk.rows, compress=True)
-        # The run in the file also depends on the axes; a cell of its own name lets cells drop files independently.
-        key = f"{self._engine.spec.identity} {self.manifest.origins}".encode()
-        name = f"{self._number}-{hashlib.blake2b(hashlib.blake2b(data).digest() + key, digest_size=16).hexdigest()}"
+        # The run in the file also depends on what the side stores, and on the axes.
+        digest = hashlib.blake2b(f"{side} {self.manifest.origins} ".encode(), digest_size=16)
+        digest.update(data)
         first, last = span(chunk.run)
-        entry = Entry(side, self.manifest.next, chunk.rows.num_rows, first, last, len(data), name)
+        entry = Entry(side, self.manifest.next, chunk.rows.num_rows, first, last, len(data), digest.hexdigest())
         self.manifest.next += 1
         self._state.put(entry.number, data)
         self.manifest.entries.append(entry)
-        self._cache.put(name, chunk)
+        self._cache.put(self._file(entry), chunk)
 
     def _remove(self, entry: Entry) -> None:
         self.manifest.entries.remove(entry)
         self._state.remove(entry.number)
         if all(other.name != entry.name for other in self.manifest.entries):
-            self._cache.drop(entry.name)
+            self._cache.drop(self._file(entry))
 
     def _compact(self, side: str, horizon: int) -> None:
         """Merges the newest chunks, as many as are worth it, without what has expired."""
@@ -228,11 +228,11 @@ def mergeable(entries: list[Entry]) -> list[Entry]:
     A row is merged about once for every factor of four that its chunk grows by.
     """
     best: list[Entry] = []
-    total = longest = 0
+    total = longest = size = 0
     for k in range(len(entries) - 1, -1, -1):
         rows = entries[k].rows
-        total, longest = total + rows, max(longest, rows)
-        if rows >= LARGEST // 2 or total > LARGEST:
+        total, longest, size = total + rows, max(longest, rows), size + entries[k].size
+        if rows >= LARGEST // 2 or total > LARGEST or size > HEAVIEST:
             break
         if len(entries) - k >= FEWEST and 2 * longest <= total:
             best = entries[k:]
@@ -257,8 +257,4 @@ def check_signature(kept: dict[str, str], now: dict[str, str]) -> None:
 
 def tick_of(spec: JoinSpec, milliseconds: int) -> int:
     """Spark's watermark in ticks of the time columns; zero means that there is none yet."""
-    return milliseconds * ticks_per_ms(spec) if milliseconds > 0 else SINCE_EVER
-
-
-def ticks_per_ms(spec: JoinSpec) -> int:
-    return 1_000_000 if spec.plan.unit == "ns" else 1_000
+    return milliseconds * (1_000_000 if spec.plan.unit == "ns" else 1_000) if milliseconds > 0 else SINCE_EVER

@@ -2,12 +2,15 @@
 
 The truth is in Spark's state store. A file is named by the digest of what the state store holds, so that a replay, an
 older run or another query can never be mistaken; it appears under its name only when it is whole. Every file may be
-deleted at any time: whoever misses one makes it again.
+deleted at any time: whoever misses one makes it again. Files that other code wrote, or that were written before the
+host last started and may not have reached the disk, are as good as missing.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import mmap
 import os
 import shutil
@@ -16,20 +19,22 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from streamjoin.core.compiled import sources_digest
 from streamjoin.core.kernels.layout import Array
 from streamjoin.core.store.frozen import check
 from streamjoin.spark.engine import Chunk
 from streamjoin.spark.wire import pack, unpack
 
-MAGIC = b"sjchunk1"
 ALIGNED = 64
 KEPT_DAYS = 3.0
 MOST_MAPPED = 2048  # chunks that one process keeps mapped
+SWEPT_SECONDS = 3600.0
 
 
 def cache_root() -> Path:
@@ -46,9 +51,8 @@ class ChunkCache:
         self._mapped: OrderedDict[str, Chunk] = OrderedDict()
         self.hits = 0
         self.misses = 0
+        self._swept = -math.inf
         self._usable = self._open()
-        if self._usable:
-            _sweep(self._folder.parent)
 
     def _open(self) -> bool:
         """Makes the folder, or makes it again; without one, chunks are made from the state every time."""
@@ -63,6 +67,9 @@ class ChunkCache:
             return True  # deleted just now, which anyone may do: the next chunk makes it again
         except OSError:
             return False
+        if time.monotonic() - self._swept > SWEPT_SECONDS:
+            self._swept = time.monotonic()
+            _sweep(root)
         return True
 
     def get(self, name: str, make: Callable[[], Chunk]) -> Chunk:
@@ -107,6 +114,11 @@ class ChunkCache:
         if self._usable:
             (self._folder / name).unlink(missing_ok=True)
 
+    def keep_only(self, family: str, names: set[str]) -> None:
+        """Forgets which of a cell's chunks the state no longer has: another worker may have dropped their files."""
+        for name in [name for name in self._mapped if name.startswith(family) and name not in names]:
+            del self._mapped[name]
+
     def _keep(self, name: str, chunk: Chunk) -> None:
         self._mapped[name] = chunk
         while len(self._mapped) > MOST_MAPPED:
@@ -122,6 +134,16 @@ class ChunkCache:
             return None
 
 
+@cache
+def _magic() -> bytes:
+    """What every file begins with."""
+    try:
+        started = Path("/proc/sys/kernel/random/boot_id").read_text()
+    except OSError:
+        started = ""
+    return hashlib.blake2b(f"chunk {sources_digest()} {started}".encode(), digest_size=8).digest()
+
+
 def _parts(chunk: Chunk) -> list[bytes]:
     """A chunk as the bytes of a file: magic, length of the header, header, then everything at aligned places."""
     pieces = [(name, np.ascontiguousarray(array)) for name, array in chunk.run.items()]
@@ -131,8 +153,9 @@ def _parts(chunk: Chunk) -> list[bytes]:
         arrays.append([name, array.dtype.str, list(array.shape), place])
         place = _aligned(place + array.nbytes)
     header = json.dumps({"arrays": arrays, "rows": [place, len(rows)]}).encode()
-    start = _aligned(len(MAGIC) + 8 + len(header))
-    out = [MAGIC, start.to_bytes(8, "little"), header.ljust(start - len(MAGIC) - 8)]
+    magic = _magic()
+    start = _aligned(len(magic) + 8 + len(header))
+    out = [magic, start.to_bytes(8, "little"), header.ljust(start - len(magic) - 8)]
     for _, array in pieces:
         data = array.tobytes()
         out.append(data.ljust(_aligned(len(data)), b"\0"))
@@ -141,10 +164,11 @@ def _parts(chunk: Chunk) -> list[bytes]:
 
 def _parse(mapped: mmap.mmap) -> Chunk:
     """The chunk in a file, without copying. Its pages are the process's own, so that kernels may have them."""
-    if mapped[: len(MAGIC)] != MAGIC:
-        raise ValueError("no chunk")
-    start = int.from_bytes(mapped[len(MAGIC) : len(MAGIC) + 8], "little")
-    header = json.loads(mapped[len(MAGIC) + 8 : start])
+    magic = _magic()
+    if mapped[: len(magic)] != magic:
+        raise ValueError("no chunk of ours")
+    start = int.from_bytes(mapped[len(magic) : len(magic) + 8], "little")
+    header = json.loads(mapped[len(magic) + 8 : start])
     run: dict[str, Array] = {}
     for name, dtype, shape, place in header["arrays"]:
         count = int(np.prod(shape))

@@ -19,7 +19,7 @@ from streamjoin.core.store import Tuples, freeze
 from streamjoin.core.store.frozen import Arrays
 from streamjoin.core.tree import OTHER
 from streamjoin.spark.spec import AT, BEFORE, CONTENT, FIRST, JoinSpec
-from streamjoin.spark.wire import integers, with_integers
+from streamjoin.spark.wire import HEAVIEST, conformed, integers, with_integers
 
 PIECE = 1 << 16  # result rows that are put together at a time
 
@@ -78,6 +78,7 @@ class Engine:
 
     def route(self, side: str, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """The parts of a batch by cell. Rows that cannot match anything are left behind."""
+        table = conformed(table, self.plan.schemas[side])
         at = self.intake.times(side, table)
         tuples, kept = self._routing.prepare(side, table, at, 0, 0)
         content = integers(table, CONTENT)
@@ -118,15 +119,16 @@ class Engine:
         """Result rows of arrivals of one side with chunks of the other, as far as they count in this cell."""
         waiting: list[Matches] = []
         for chunk in chunks:
+            most = min(PIECE, 1 + int(HEAVIEST / (1 + _row_bytes(arrived.rows) + _row_bytes(chunk.rows))))
             for probing, stored in self.readers[OTHER[side]].attach(chunk.run).probe(arrived.tuples):
                 if self.spec.router.kind == "range":
                     first = integers(arrived.rows, FIRST)[probing], integers(chunk.rows, FIRST)[stored]
                     mine = self.spec.router.counts(cell, *first)
                     probing, stored = probing[mine], stored[mine]
-                for start in range(0, len(probing), PIECE):
-                    piece = slice(start, start + PIECE)
+                for start in range(0, len(probing), most):
+                    piece = slice(start, start + most)
                     waiting.append((probing[piece], chunk.rows, stored[piece]))
-                    if sum(len(numbers) for numbers, _, _ in waiting) >= PIECE:
+                    if sum(len(numbers) for numbers, _, _ in waiting) >= most:
                         yield self._rows(side, arrived.rows, waiting)
                         waiting = []
         if waiting:
@@ -143,7 +145,11 @@ class Engine:
         for which in "rs":
             columns |= dict(zip(self._names[which], taken[which].columns, strict=True))
         if self.spec.result_time:
-            r, s = (taken[which].column(self.plan.times[which]) for which in "rs")
-            s = s.cast(r.type)
+            kind = self.spec.result_type
+            r, s = (taken[which].column(self.plan.times[which]).cast(kind) for which in "rs")
             columns[self.spec.result_time] = pc.if_else(pc.greater_equal(r, s), r, s)
         return pa.table(columns)
+
+
+def _row_bytes(table: pa.Table) -> float:
+    return float(table.nbytes / max(1, table.num_rows))

@@ -25,10 +25,12 @@ from streamjoin.spark.metrics import COUNTS, PREFIX
 from streamjoin.spark.processor import IN, OUT, JoinProcessor
 from streamjoin.spark.routing import cell_keys
 from streamjoin.spark.spec import AT, BEFORE, CONTENT, JoinSpec, make_spec
+from streamjoin.spark.wire import HEAVIEST, pack, unpack
 
 WATERMARK = "spark.watermarkDelayMs"  # the mark that withWatermark leaves on a column
 AT_ONCE = 1 << 16  # rows that are routed together
-UNKNOWN = 16  # cells for a cluster of unknown size, if there are as many shuffle partitions
+UNSET = "200"  # shuffle partitions where nobody has chosen a number
+UNKNOWN = 16  # cells of a stream there
 _names = count()
 
 
@@ -57,7 +59,9 @@ def plan_frames(
     number = cells if cells is not None else default_cells(df_r.sparkSession, streaming["r"])
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise OptionError(f"cells={cells!r} must be a whole number of at least 1")
-    spec = make_spec(schemas["r"], schemas["s"], cells=number, time=time, result_time=result_time, **options)
+    any_case = df_r.sparkSession.conf.get("spark.sql.caseSensitive", "false") != "true"
+    more = {"cells": number, "time": time, "result_time": result_time, "any_case": any_case}
+    spec = make_spec(schemas["r"], schemas["s"], **more, **options)
     if streaming["r"]:
         _check_stream(frames, spec)
     return spec, streaming["r"]
@@ -68,7 +72,7 @@ def _arrow_schema(schema: StructType, side: str) -> pa.Schema:
     fields = []
     for field in schema.fields:
         try:
-            fields += list(to_arrow_schema(StructType([field]), timezone="UTC"))
+            fields += list(to_arrow_schema(StructType([field]).toNullable(), timezone="UTC"))
         except PySparkTypeError as error:
             raise SchemaError(
                 f"{side}.{field.name} has type {field.dataType.simpleString()}, which Spark cannot hand to Python; "
@@ -78,29 +82,33 @@ def _arrow_schema(schema: StructType, side: str) -> pa.Schema:
 
 
 def default_cells(spark: Any, streaming: bool) -> int:
-    """One cell per core, at most one per shuffle partition on streams; tables get a few more, for even loads."""
-    partitions = int(spark.conf.get(settings.PARTITIONS, "200"))
-    known = _cores(spark)
-    cores = known or min(partitions, UNKNOWN)
+    """Tables get two cells per core, for even loads. Streams get one per core in local mode, else one per partition.
+
+    A cluster's cores come and go, and a stream that is started again must find as many cells as it left.
+    """
+    partitions = int(spark.conf.get(settings.PARTITIONS, UNSET))
+    told = partitions if str(partitions) != UNSET else UNKNOWN
+    master, cores = _cluster(spark)
     if not streaming:
+        cores = cores or told
         return 2 * cores if cores > 1 else 1
-    found = max(1, min(partitions, cores))
+    found = min(partitions, cores) if cores and master.split("[")[0] == "local" else told
     if partitions > 4 * found:
         warnings.warn(
-            f"{settings.PARTITIONS} is {partitions} on {known or 'an unknown number of'} cores: every micro-batch "
-            f"starts {partitions} tasks; before the first start, add: "
-            f'spark.conf.set("{settings.PARTITIONS}", "{cores}")',
+            f"{settings.PARTITIONS} is {partitions}: every micro-batch starts that many tasks, on "
+            f"{cores or 'an unknown number of'} cores; before the first start, give it the number of cores: "
+            f'spark.conf.set("{settings.PARTITIONS}", "{cores or found}")',
             stacklevel=4,
         )
     return found
 
 
-def _cores(spark: Any) -> int | None:
-    """The cluster's cores, which Spark Connect does not tell."""
+def _cluster(spark: Any) -> tuple[str, int | None]:
+    """Master and cores, which Spark Connect does not tell."""
     try:
-        return int(spark.sparkContext.defaultParallelism)
+        return str(spark.sparkContext.master), int(spark.sparkContext.defaultParallelism)
     except PySparkAttributeError:
-        return None
+        return "", None
 
 
 def _check_stream(frames: dict[str, Any], spec: JoinSpec) -> None:
@@ -116,12 +124,20 @@ def _check_stream(frames: dict[str, Any], spec: JoinSpec) -> None:
                 f"{side}.{name} is an integer, and a stream needs a watermark, which Spark keeps on timestamps; add: "
                 f'df_{side} = df_{side}.withColumn("{name}", F.timestamp_seconds("{name}")), and a watermark on it'
             )
-        if WATERMARK not in (df.schema[name].metadata or {}):
+        if WATERMARK not in (df.schema[name].metadata or {}) or not _watches(df):
             raise SchemaError(
                 f"{side}.{name} has no watermark, so its tuples would be kept for ever; add: "
                 f'df_{side} = df_{side}.withWatermark("{name}", "10 seconds") (how late its rows may be). The result '
                 'of another join carries one in the column that result_time="..." names'
             )
+
+
+def _watches(df: Any) -> bool:
+    """Is there a watermark in the query itself? The mark on a column also comes with another query's schema."""
+    try:
+        return "EventTimeWatermark" in df._jdf.queryExecution().analyzed().toString()
+    except PySparkAttributeError:  # Spark Connect does not tell
+        return True
 
 
 def _streaming(df_r: Any, df_s: Any, spec: JoinSpec) -> Any:
@@ -212,14 +228,15 @@ def _hashable(t: DataType) -> bool:
 
 
 def _output(df_r: Any, df_s: Any, spec: JoinSpec) -> StructType:
-    """The result's columns, with the types that the inputs have."""
+    """The result's columns, with the types that the inputs have; all of them may be null, as in files."""
     frames = {"r": df_r, "s": df_s}
     fields = [
         StructField(new, frames[side].schema[old].dataType) for new, (side, old) in spec.output_schema().items()
     ]
     if spec.result_time:
-        fields.append(StructField(spec.result_time, df_r.schema[spec.plan.times["r"]].dataType))
-    return StructType(fields)
+        side = spec.result_side
+        fields.append(StructField(spec.result_time, frames[side].schema[spec.plan.times[side]].dataType))
+    return StructType(fields).toNullable()
 
 
 Batches = Iterator[pa.RecordBatch]
@@ -230,12 +247,12 @@ def _route(spec: JoinSpec, side: str) -> Callable[[Batches], Batches]:
 
     def route(batches: Batches) -> Batches:
         from streamjoin.spark.engine import engine_of
-        from streamjoin.spark.wire import pack
 
         engine, keys = engine_of(spec), cell_keys(spec.router.cells)
         waiting: list[pa.RecordBatch] = []
-        rows = 0
-        parts: list[tuple[int, int, bytes | None]] = [(keys[0], 2, None)]  # the first sign of life
+        rows = size = 0
+        # A sign of life for every cell: in every micro-batch all clear their windows, and agree on what is late.
+        parts: list[tuple[int, int, bytes | None]] = [(key, 2, None) for key in keys]
 
         def out() -> pa.RecordBatch:
             columns = zip(*parts, strict=True)
@@ -251,10 +268,10 @@ def _route(spec: JoinSpec, side: str) -> Callable[[Batches], Batches]:
 
         for batch in batches:
             waiting.append(batch)
-            rows += batch.num_rows
-            if rows >= AT_ONCE:
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows >= AT_ONCE or size >= HEAVIEST:
                 yield from flush()
-                waiting, rows = [], 0
+                waiting, rows, size = [], 0, 0
         if rows:
             yield from flush()
             if parts:  # no row went anywhere
@@ -267,8 +284,6 @@ def _columns() -> Callable[[Batches], Batches]:
     """Result rows out of their bytes."""
 
     def columns(batches: Batches) -> Batches:
-        from streamjoin.spark.wire import unpack
-
         for batch in batches:
             for data in batch.column(0):
                 if data.is_valid:

@@ -13,7 +13,7 @@ from streamjoin.spark.metrics import COUNTS
 from streamjoin.spark.routing import cell_keys
 from streamjoin.spark.spec import JoinSpec
 
-SIDES = {0: "r", 1: "s"}  # 2: nobody, only a sign of life for the first cell, which checks the signature
+SIDES = {0: "r", 1: "s"}  # 2: nobody, only a sign of life
 IN = StructType(
     [StructField("cell", IntegerType()), StructField("side", IntegerType()), StructField("rows", BinaryType())]
 )
@@ -57,9 +57,7 @@ class JoinProcessor(StatefulProcessor):
         self._spec = spec
 
     def init(self, handle: Any) -> None:
-        self._handle = handle
         self._state = SparkState(handle)
-        self._told: dict[int, tuple[int, ...]] = {}  # cells of this micro-batch and what was reported of their state
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         from streamjoin.spark.wire import unpack
@@ -70,14 +68,11 @@ class JoinProcessor(StatefulProcessor):
                 tables[SIDES[row.side]].append(unpack(row.rows))
         yield from self._visit(key, tables, timerValues)
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
-        yield from self._visit(key, {}, timerValues, fired=True)
-
     def close(self) -> None:
         """State is Spark's to close."""
 
-    def _visit(self, key: Any, tables: dict[str, list[Any]], timers: Any, fired: bool = False) -> Iterator[Row]:
-        from streamjoin.spark.cell import Cell, tick_of, ticks_per_ms
+    def _visit(self, key: Any, tables: dict[str, list[Any]], timers: Any) -> Iterator[Row]:
+        from streamjoin.spark.cell import Cell, tick_of
         from streamjoin.spark.engine import engine_of
         from streamjoin.spark.wire import pack
 
@@ -87,32 +82,20 @@ class JoinProcessor(StatefulProcessor):
         cell = Cell(engine_of(spec), number, self._state, cache)
         for table in cell.arrive(tables):
             yield Row(rows=pack(table), **dict.fromkeys(COUNTS, 0))
-        watermark = timers.getCurrentWatermarkInMs()
-        cell.expire(tick_of(spec, watermark))
-        manifest = cell.manifest
-        if fired:
-            manifest.timer = None
-        expiry = cell.next_expiry()
-        if expiry is not None and (manifest.timer is None or manifest.timer <= watermark):
-            manifest.timer = max(-(-expiry // ticks_per_ms(spec)), watermark + 1, 1)
-            self._handle.registerTimer(manifest.timer)
+        cell.expire(tick_of(spec, timers.getCurrentWatermarkInMs()))
         cell.save()
         tally = cell.tally
-        held = (1, tally.chunks, tally.state_rows, tally.state_bytes)
-        # Reports are added up. A cell that has rows and a timer in one micro-batch is visited twice but counts once.
-        more = [now - before for now, before in zip(held, self._told.get(number, (0,) * len(held)), strict=True)]
-        self._told[number] = held
         yield Row(
             rows=None,
             results=tally.results,
             late=tally.late,
             comparisons=tally.comparisons,
-            cells=more[0],
-            chunks=more[1],
+            cells=1,
+            chunks=tally.chunks,
             cache_hits=cache.hits - hits,
             cache_misses=cache.misses - misses,
-            state_rows=more[2],
-            state_bytes=more[3],
+            state_rows=tally.state_rows,
+            state_bytes=tally.state_bytes,
         )
 
 

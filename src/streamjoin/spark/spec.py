@@ -6,12 +6,12 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import CodeType
 from typing import Any
 
 import pyarrow as pa
 
 from streamjoin.core.analysis import MAX_DIMS, Analysis, Dimension, Linear
+from streamjoin.core.functions import fingerprint
 from streamjoin.core.plan import Plan, make_plan
 from streamjoin.core.tree import Node, physical, to_sql, walk
 from streamjoin.errors import OptionError, SchemaError
@@ -38,7 +38,7 @@ class JoinSpec:
         """What must not change between two runs over the same state."""
         plan = self.plan
         function = next((node.value for node in walk(plan.analysis.tree) if node.op == "function"), None)
-        code = f" {_digest(_function(function))}" if function is not None else ""
+        code = f" {_digest(fingerprint(function))}" if function is not None else ""
         return {
             "format": str(FORMAT),
             "predicate": to_sql(plan.analysis.tree) + code,
@@ -56,6 +56,17 @@ class JoinSpec:
         access = [len(plan.analysis.dimensions), len(plan.analysis.equalities)]
         return _digest(json.dumps([self.signature, plan.suffixes, self.result_time, access]))
 
+    @property
+    def result_side(self) -> str:
+        """Whose time column has the type that holds both sides' times: a date is no timestamp."""
+        plan = self.plan
+        return "s" if pa.types.is_date(plan.schemas["r"].field(plan.times["r"]).type) else "r"
+
+    @property
+    def result_type(self) -> pa.DataType:
+        """Of the column `result_time`."""
+        return self.plan.schemas[self.result_side].field(self.plan.times[self.result_side]).type
+
     def output_schema(self) -> dict[str, tuple[str, str]]:
         """By name of the result's columns: side and name of the column that each comes from."""
         names = self.plan.output_names()
@@ -64,7 +75,8 @@ class JoinSpec:
             for side in "rs"
             for old, new in zip(self.plan.schemas[side].names, names[side], strict=True)
         }
-        if self.result_time in found:
+        taken = {self.plan.same(name) for name in found}
+        if self.result_time is not None and self.plan.same(self.result_time) in taken:
             raise SchemaError(f'result_time="{self.result_time}" is the name of another column; choose a new one')
         return found
 
@@ -84,6 +96,7 @@ def make_spec(
     expected_rate: Any,
     suffixes: Any,
     result_time: str | None,
+    any_case: bool = True,
 ) -> JoinSpec:
     """Checks everything and decides who meets whom."""
     plan = make_plan(
@@ -93,11 +106,12 @@ def make_spec(
         taken = [name for name in schema.names if name.startswith(HIDDEN)]
         if taken:
             raise SchemaError(f"{side}.{taken[0]}: names that begin with {HIDDEN} are taken; rename the column")
-    plan = replace(plan, access="band", analysis=_limited(plan.analysis, plan.access))
+    plan = replace(plan, access="band", analysis=_limited(plan.analysis, plan.access), any_case=any_case)
     rates = _rates(expected_rate)
     router, reasons = choose_router(plan.analysis, cells, split, bucket, rates or (1.0, 1.0))
     spec = JoinSpec(plan, router, result_time, rates, reasons)
     spec.output_schema()
+    spec.identity  # noqa: B018  decided here, and shipped with the rest
     if any(node.op == "function" for node in walk(plan.analysis.tree)):
         _compile(plan)
     return spec
@@ -203,17 +217,6 @@ def _columns(schema: pa.Schema) -> str:
 def _routing(router: Router) -> str:
     grid = f"{router.groups} groups of {router.rows} x {router.columns} cells"
     return f"{router.kind}, {grid}, buckets of {router.width!r} on band {router.dimension}"
-
-
-def _function(function: Any) -> str:
-    """A function's code and what it closes over, independent of where it was written."""
-    cells = [repr(cell.cell_contents) for cell in function.__closure__ or ()]
-    return json.dumps([_code(function.__code__), cells, repr(function.__defaults__)])
-
-
-def _code(code: CodeType) -> list[Any]:
-    constants = [_code(part) if isinstance(part, CodeType) else repr(part) for part in code.co_consts]
-    return [code.co_code.hex(), constants, list(code.co_names), list(code.co_varnames)]
 
 
 def _digest(text: str) -> str:

@@ -54,5 +54,5 @@ def _nothing(engine: Engine) -> pa.Table:
         for new, (side, old) in engine.spec.output_schema().items()
     ]
     if engine.spec.result_time:
-        fields.append(pa.field(engine.spec.result_time, plan.schemas["r"].field(plan.times["r"]).type))
+        fields.append(pa.field(engine.spec.result_time, engine.spec.result_type))
     return pa.schema(fields).empty_table()

@@ -8,6 +8,8 @@ import pyarrow as pa
 from streamjoin.core.columns import as_numpy, flat
 from streamjoin.core.kernels.layout import Array
 
+HEAVIEST = 1 << 25  # bytes of rows that travel or are kept in one piece, but for a single row
+
 _FOR_STATE = pa.ipc.IpcWriteOptions(compression="lz4") if pa.Codec.is_available("lz4") else pa.ipc.IpcWriteOptions()
 
 
@@ -24,6 +26,13 @@ def unpack(data: bytes | pa.Buffer) -> pa.Table:
     """The table in an Arrow stream; its columns lie in `data` unless they were compressed."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_all()
+
+
+def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with these columns' types; further ones stay. Time zones and nullability vary with the session."""
+    known = set(schema.names)
+    wanted = pa.schema([schema.field(field.name) if field.name in known else field for field in table.schema])
+    return table if table.schema.equals(wanted) else table.cast(wanted)
 
 
 def integers(table: pa.Table, name: str) -> Array:
