@@ -122,9 +122,11 @@ def test_parquet_and_json_go_on_from_the_checkpoint(spark: Any, tmp_path: Path) 
         check(replace(asked, cells=1))
     partitions = spark.conf.get(PARTITIONS)
     spark.conf.set(PARTITIONS, "1")
-    assert default_cells(spark, streaming=True) == 1
-    second = run(spark, asked)
-    spark.conf.set(PARTITIONS, partitions)
+    try:
+        assert default_cells(spark, streaming=True) == 1
+        second = run(spark, asked)
+    finally:
+        spark.conf.set(PARTITIONS, partitions)
     assert (second["resumed"], second["rows_in"]) == (True, 400)
     found = pairs(spark, tmp_path)
     assert found == expected()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import sys
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import njit
+from numba import njit, vectorize
 
 import oracle
 import streams
@@ -206,7 +208,7 @@ def test_a_late_row_is_late_in_all_cells(tmp_path: Path) -> None:
     assert (cluster.late, cluster.pairs) == (1, [])
 
 
-def test_every_route_sends_a_sign_of_life_to_every_cell() -> None:
+def test_every_route_sends_a_sign_of_life_to_every_cell(monkeypatch: Any) -> None:
     pytest.importorskip("pyspark")
     from streamjoin.spark.frames import _route
 
@@ -216,6 +218,11 @@ def test_every_route_sends_a_sign_of_life_to_every_cell() -> None:
     sent = [row for batch in _route(spec, "r")(iter(batches)) for row in batch.to_pylist()]
     assert sorted(row["cell"] for row in sent if row["side"] == 2) == sorted(cell_keys(6))
     assert not list(_route(spec, "r")(iter([])))
+    monkeypatch.setattr("streamjoin.spark.frames.AT_ONCE", 1)  # the last flush may be the first
+    without = rows.set_column(rows.column_names.index("k"), "k", pa.array([None], pa.int32()))
+    batches = with_integers(without, CONTENT, np.array([7])).to_batches()
+    sent = [row for batch in _route(spec, "r")(iter(batches)) for row in batch.to_pylist()]
+    assert sorted((row["cell"], row["side"]) for row in sent) == sorted((key, 2) for key in cell_keys(6))
 
 
 def test_rows_that_are_heavy_stay_in_small_pieces(tmp_path: Path, monkeypatch: Any) -> None:
@@ -229,7 +236,7 @@ def test_rows_that_are_heavy_stay_in_small_pieces(tmp_path: Path, monkeypatch: A
     cluster = Cluster(spec_of(case.on, 500, cells=1), tmp_path)
     for start in range(0, 120, 20):
         cluster.batch(r[start : start + 20], s[start : start + 20])
-    kept = Manifest.read(cluster.cells[0].kept or b"").entries
+    kept = Manifest.read(cluster.cells[0].kept or b"", cluster.engine.spec.signature).entries
     lengths = {side: [entry.rows for entry in kept if entry.side == side] for side in "rs"}
     assert max(lengths["r"]) <= 10 and max(entry.size for entry in kept) < 8_000
     assert max(lengths["s"]) > 10
@@ -293,36 +300,56 @@ def test_a_function_that_does_not_compile_fails_at_once() -> None:
         spec_of(lambda r, s: input(r.x) == s.a, 5)
 
 
-LIMIT = 5
-WEIGHTS = np.arange(2000.0)
-
-
-@njit
-def helper(x: Any) -> Any:
-    return x < LIMIT
-
-
-def test_a_changed_function_is_refused(monkeypatch: Any) -> None:
+def test_a_changed_function_is_refused() -> None:
     one, same = (spec_of(lambda r, s: r.x < s.a, 5) for _ in range(2))
     other = spec_of(lambda r, s: r.x > s.a, 5)
     assert one.signature == same.signature
     assert one.signature != other.signature
 
-    def inner(r: Any, s: Any) -> Any:
-        return compiled(r.x - s.a) and math.hypot(r.y, 1) < WEIGHTS[1000]
 
+LIMIT = 5
+WEIGHTS = np.arange(2000.0)
+HERE = sys.modules[__name__]
+
+
+class Kind(IntEnum):
+    NEAR = 2
+
+
+@njit
+def below(x: Any) -> Any:
+    return x < LIMIT
+
+
+@vectorize
+def more(x: Any) -> Any:
+    return x + 1
+
+
+def _closed(called: Any) -> Any:
+    return lambda r, s: called(r.x - s.a)
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "predicate"),
+    [
+        ("LIMIT", 6, lambda r, s: r.x - s.a < LIMIT),
+        ("LIMIT", 6, lambda r, s: len([1 for _ in range(2) if r.x < LIMIT]) > 0),
+        ("LIMIT", 6, lambda r, s: below(r.x - s.a)),
+        ("LIMIT", 6, lambda r, s: r.x < HERE.LIMIT),
+        ("LIMIT", 6, _closed(below)),
+        ("WEIGHTS", np.where(WEIGHTS == 1000, 7.0, WEIGHTS), lambda r, s: math.hypot(r.y, 1) < WEIGHTS[1000]),
+        ("Kind", IntEnum("Kind", {"NEAR": 3}), lambda r, s: r.x < Kind.NEAR),
+        ("more", vectorize(lambda x: x + 2), lambda r, s: more(r.x) < s.a),
+    ],
+)
+def test_what_a_function_takes_from_outside_counts(name: str, other: Any, predicate: Any, monkeypatch: Any) -> None:
     from pyspark import cloudpickle
 
-    compiled = helper
-    for predicate in (lambda r, s: r.x - s.a < LIMIT, lambda r, s: helper(r.x - s.a), inner):
-        before = fingerprint(predicate)
-        assert before == fingerprint(predicate) == fingerprint(cloudpickle.loads(cloudpickle.dumps(predicate)))
-        with monkeypatch.context() as patched:
-            patched.setitem(globals(), "LIMIT", 6)
-            assert fingerprint(predicate) != before
-    before = fingerprint(inner)
-    monkeypatch.setitem(globals(), "WEIGHTS", np.where(WEIGHTS == 1000, 7.0, WEIGHTS))
-    assert fingerprint(inner) != before
+    before = fingerprint(predicate)
+    assert before == fingerprint(predicate) == fingerprint(cloudpickle.loads(cloudpickle.dumps(predicate)))
+    monkeypatch.setitem(globals(), name, other)
+    assert fingerprint(predicate) != before
 
 
 def test_the_processor_as_spark_calls_it(tmp_path: Path, monkeypatch: Any) -> None:

@@ -8,6 +8,7 @@ import marshal
 import math
 import pickle
 from dataclasses import dataclass
+from enum import EnumMeta
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -59,8 +60,8 @@ def embed(node: Node) -> Embedded:
 def fingerprint(value: Any, around: tuple[Any, ...] = ()) -> str:
     """A function's meaning as text: its code and the values that it takes from outside, down to the functions it calls.
 
-    Two functions with equal texts compile to the same. Neither names nor places of the source play a part, nor does the
-    process: what was written in one session is recognised in the next.
+    Two functions with equal texts compile to the same. Where they were written plays no part, nor does the process:
+    what was written in one session is recognised in the next.
 
     >>> limit = 5
     >>> before = fingerprint(lambda r, s: r.x < limit)
@@ -75,9 +76,13 @@ def fingerprint(value: Any, around: tuple[Any, ...] = ()) -> str:
     inside = (*around, value)
     if isinstance(value, FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        return f"function({fingerprint([value.__code__, _scope(value), cells, value.__defaults__], inside)})"
-    if hasattr(value, "py_func"):  # compiled by Numba
-        return fingerprint(value.py_func, around)
+        parts = [value.__code__, _scope(value), _attributes(value), cells, value.__defaults__]
+        return f"function({fingerprint(parts, inside)})"
+    source = getattr(getattr(value, "_dispatcher", value), "py_func", None)
+    if source is not None:  # compiled by Numba, with njit or vectorize
+        return fingerprint(source, around)
+    if isinstance(value, EnumMeta):
+        return f"{value.__qualname__}{fingerprint([(member.name, member.value) for member in value], inside)}"  # type: ignore[var-annotated]
     if isinstance(value, CodeType):
         names = value.co_names, value.co_varnames, value.co_freevars
         return fingerprint([value.co_code, value.co_consts, *names], inside)
@@ -124,6 +129,17 @@ def _globals(fn: FunctionType) -> dict[str, Any] | None:
 def _scope(fn: FunctionType) -> dict[str, Any]:
     """The module-level names that the function and those inside it use, with their values."""
     return {name: fn.__globals__[name] for name in sorted(_names(fn.__code__)) if name in fn.__globals__}
+
+
+def _attributes(fn: FunctionType) -> list[Any]:
+    """What the function may take out of the modules that it uses, but for those that never change."""
+    modules = [value for value in _scope(fn).values() if isinstance(value, ModuleType) and value not in (math, np)]
+    names = _mentioned(fn.__code__)
+    return [{name: getattr(module, name) for name in names if hasattr(module, name)} for module in modules]
+
+
+def _mentioned(code: CodeType) -> set[str]:
+    return set(code.co_names).union(*(_mentioned(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
 def _names(code: CodeType) -> set[str]:

@@ -23,7 +23,7 @@ def join(
 ) -> Any:
     """Joins two Spark DataFrames under a predicate and within a window; see `streamjoin.join`.
 
-    cells          how many parts the work is cut into; by default one per shuffle partition, at most one per core
+    cells          how many parts the work is cut into; docs/spark.md has the default; fixed by a stream's first start
     split          into how many cells a single key or bucket is cut, so that a hot one is not left to one core;
                    1 saves the replication where the values are known to be even
     bucket         the width of a range bucket on the first band; by default four times the width of the band

@@ -52,6 +52,7 @@ class Entry:
     first: int  # smallest and largest time, in ticks
     last: int
     size: int  # bytes in the state
+    weight: int  # and before they were compressed
     name: str  # of the file in the cache, by the digest of those bytes and of what else decides how it looks
 
 
@@ -67,8 +68,10 @@ class Manifest:
     entries: list[Entry] = field(default_factory=list)
 
     @classmethod
-    def read(cls, data: bytes) -> Manifest:
+    def read(cls, data: bytes, signature: dict[str, str]) -> Manifest:
+        """What was written, if it belongs to the join with this signature."""
         fields = json.loads(data)
+        check_signature(fields["signature"], signature)
         fields["entries"] = [Entry(**entry) for entry in fields["entries"]]
         return cls(**fields)
 
@@ -96,10 +99,8 @@ class Cell:
         self._window = engine.plan.window
         self._family = f"{engine.spec.identity}-{number}-"  # how its files begin: cells drop theirs independently
         self.tally = Tally()
-        data = state.manifest()
-        self.known = data is not None
-        self.manifest = Manifest.read(data) if data is not None else self._fresh(engine.spec)
-        check_signature(self.manifest.signature, engine.spec.signature)
+        data, signature = state.manifest(), engine.spec.signature
+        self.manifest = Manifest.read(data, signature) if data is not None else self._fresh(engine.spec)
         engine.intake.origins = tuple(self.manifest.origins)
 
     def _fresh(self, spec: JoinSpec) -> Manifest:
@@ -195,7 +196,8 @@ class Cell:
         digest = hashlib.blake2b(f"{side} {self.manifest.origins} ".encode(), digest_size=16)
         digest.update(data)
         first, last = span(chunk.run)
-        entry = Entry(side, self.manifest.next, chunk.rows.num_rows, first, last, len(data), digest.hexdigest())
+        rows = chunk.rows
+        entry = Entry(side, self.manifest.next, rows.num_rows, first, last, len(data), rows.nbytes, digest.hexdigest())
         self.manifest.next += 1
         self._state.put(entry.number, data)
         self.manifest.entries.append(entry)
@@ -228,11 +230,11 @@ def mergeable(entries: list[Entry]) -> list[Entry]:
     A row is merged about once for every factor of four that its chunk grows by.
     """
     best: list[Entry] = []
-    total = longest = size = 0
+    total = longest = weight = 0
     for k in range(len(entries) - 1, -1, -1):
         rows = entries[k].rows
-        total, longest, size = total + rows, max(longest, rows), size + entries[k].size
-        if rows >= LARGEST // 2 or total > LARGEST or size > HEAVIEST:
+        total, longest, weight = total + rows, max(longest, rows), weight + entries[k].weight
+        if rows >= LARGEST // 2 or total > LARGEST or weight > HEAVIEST:
             break
         if len(entries) - k >= FEWEST and 2 * longest <= total:
             best = entries[k:]

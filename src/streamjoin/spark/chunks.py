@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.core.compiled import sources_digest
+from streamjoin.core.compiled import PACKAGE
 from streamjoin.core.kernels.layout import Array
 from streamjoin.core.store.frozen import check
 from streamjoin.spark.engine import Chunk
@@ -38,9 +38,9 @@ SWEPT_SECONDS = 3600.0
 
 
 def cache_root() -> Path:
-    """The folder of all chunk files of this user on this host: STREAMJOIN_CHUNKS, or one in the temporary folder."""
+    """The folder of all chunk files of this user on this host: in STREAMJOIN_CHUNKS, or in the temporary folder."""
     chosen = os.environ.get("STREAMJOIN_CHUNKS")
-    return Path(chosen) if chosen else Path(tempfile.gettempdir()) / f"streamjoin-chunks-{os.getuid()}"
+    return Path(chosen or tempfile.gettempdir()) / f"streamjoin-chunks-{os.getuid()}"
 
 
 class ChunkCache:
@@ -136,12 +136,15 @@ class ChunkCache:
 
 @cache
 def _magic() -> bytes:
-    """What every file begins with."""
+    """What every file begins with: a digest of all code that decides how a chunk looks, and of the host's start."""
+    sources = [path for folder in ("core", "spark") for path in sorted((PACKAGE / folder).rglob("*.py"))]
+    code = hashlib.blake2b(b"\0".join(path.read_bytes() for path in sources), digest_size=8)
     try:
         started = Path("/proc/sys/kernel/random/boot_id").read_text()
     except OSError:
         started = ""
-    return hashlib.blake2b(f"chunk {sources_digest()} {started}".encode(), digest_size=8).digest()
+    code.update(started.encode())
+    return code.digest()
 
 
 def _parts(chunk: Chunk) -> list[bytes]:

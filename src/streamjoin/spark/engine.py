@@ -118,8 +118,9 @@ class Engine:
     def meet(self, side: str, arrived: Arrived, chunks: Iterable[Chunk], cell: int) -> Iterator[pa.Table]:
         """Result rows of arrivals of one side with chunks of the other, as far as they count in this cell."""
         waiting: list[Matches] = []
+        own = _row_bytes(arrived.rows)
         for chunk in chunks:
-            most = min(PIECE, 1 + int(HEAVIEST / (1 + _row_bytes(arrived.rows) + _row_bytes(chunk.rows))))
+            most = min(PIECE, 1 + int(HEAVIEST / (1 + own + _row_bytes(chunk.rows))))
             for probing, stored in self.readers[OTHER[side]].attach(chunk.run).probe(arrived.tuples):
                 if self.spec.router.kind == "range":
                     first = integers(arrived.rows, FIRST)[probing], integers(chunk.rows, FIRST)[stored]

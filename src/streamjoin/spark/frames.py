@@ -30,7 +30,7 @@ from streamjoin.spark.wire import HEAVIEST, pack, unpack
 WATERMARK = "spark.watermarkDelayMs"  # the mark that withWatermark leaves on a column
 AT_ONCE = 1 << 16  # rows that are routed together
 UNSET = "200"  # shuffle partitions where nobody has chosen a number
-UNKNOWN = 16  # cells of a stream there
+UNKNOWN, MOST = 16, 128  # cells of a stream there, and at most where somebody has; more would mean many copies
 _names = count()
 
 
@@ -59,7 +59,7 @@ def plan_frames(
     number = cells if cells is not None else default_cells(df_r.sparkSession, streaming["r"])
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise OptionError(f"cells={cells!r} must be a whole number of at least 1")
-    any_case = df_r.sparkSession.conf.get("spark.sql.caseSensitive", "false") != "true"
+    any_case = df_r.sparkSession.conf.get("spark.sql.caseSensitive", "false").lower() != "true"
     more = {"cells": number, "time": time, "result_time": result_time, "any_case": any_case}
     spec = make_spec(schemas["r"], schemas["s"], **more, **options)
     if streaming["r"]:
@@ -87,7 +87,7 @@ def default_cells(spark: Any, streaming: bool) -> int:
     A cluster's cores come and go, and a stream that is started again must find as many cells as it left.
     """
     partitions = int(spark.conf.get(settings.PARTITIONS, UNSET))
-    told = partitions if str(partitions) != UNSET else UNKNOWN
+    told = min(partitions, MOST) if str(partitions) != UNSET else UNKNOWN
     master, cores = _cluster(spark)
     if not streaming:
         cores = cores or told
@@ -250,7 +250,7 @@ def _route(spec: JoinSpec, side: str) -> Callable[[Batches], Batches]:
 
         engine, keys = engine_of(spec), cell_keys(spec.router.cells)
         waiting: list[pa.RecordBatch] = []
-        rows = size = 0
+        rows = size = seen = 0
         # A sign of life for every cell: in every micro-batch all clear their windows, and agree on what is late.
         parts: list[tuple[int, int, bytes | None]] = [(key, 2, None) for key in keys]
 
@@ -268,14 +268,14 @@ def _route(spec: JoinSpec, side: str) -> Callable[[Batches], Batches]:
 
         for batch in batches:
             waiting.append(batch)
-            rows, size = rows + batch.num_rows, size + batch.nbytes
+            rows, size, seen = rows + batch.num_rows, size + batch.nbytes, seen + batch.num_rows
             if rows >= AT_ONCE or size >= HEAVIEST:
                 yield from flush()
                 waiting, rows, size = [], 0, 0
         if rows:
             yield from flush()
-            if parts:  # no row went anywhere
-                yield out()
+        if seen and parts:  # no row went anywhere
+            yield out()
 
     return route
 

@@ -17,7 +17,7 @@ from streamjoin.core.tree import Node, physical, to_sql, walk
 from streamjoin.errors import OptionError, SchemaError
 from streamjoin.spark.routing import Router, divide
 
-FORMAT = 1  # of chunks and manifests
+FORMAT = 2  # of chunks and manifests
 BANDS_PER_BUCKET = 4.0  # a bucket is so many times as wide as the band: one tuple in four is copied
 HIDDEN = "__streamjoin_"  # columns of ours that travel with the user's
 FIRST, CONTENT, AT, BEFORE = f"{HIDDEN}first", f"{HIDDEN}content", f"{HIDDEN}at", f"{HIDDEN}before"
@@ -54,11 +54,11 @@ class JoinSpec:
         """The signature, and what else makes an engine: a key for caches."""
         plan = self.plan
         access = [len(plan.analysis.dimensions), len(plan.analysis.equalities)]
-        return _digest(json.dumps([self.signature, plan.suffixes, self.result_time, access]))
+        return _digest(json.dumps([self.signature, plan.output_names(), self.result_time, access]))
 
     @property
     def result_side(self) -> str:
-        """Whose time column has the type that holds both sides' times: a date is no timestamp."""
+        """Whose time column's type the result's has: r's, but a date cannot hold the time of a timestamp."""
         plan = self.plan
         return "s" if pa.types.is_date(plan.schemas["r"].field(plan.times["r"]).type) else "r"
 

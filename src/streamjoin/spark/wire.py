@@ -8,7 +8,7 @@ import pyarrow as pa
 from streamjoin.core.columns import as_numpy, flat
 from streamjoin.core.kernels.layout import Array
 
-HEAVIEST = 1 << 25  # bytes of rows that travel or are kept in one piece, but for a single row
+HEAVIEST = 1 << 25  # bytes of rows that travel or are kept in one piece, about
 
 _FOR_STATE = pa.ipc.IpcWriteOptions(compression="lz4") if pa.Codec.is_available("lz4") else pa.ipc.IpcWriteOptions()
 

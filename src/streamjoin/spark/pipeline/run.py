@@ -187,7 +187,7 @@ def result(spark: Any, request: Request) -> Any:
 def _told(request: Request) -> dict[str, Any]:
     """What must not change between the runs of one checkpoint."""
     rate = request.expected_rate
-    return request.words | {"--cells": request.cells, "--rate": None if rate is None else list(rate)}
+    return request.words | {"--cells": request.cells, "--rate": None if rate is None else f"{rate[0]:g},{rate[1]:g}"}
 
 
 def _settled(spark: Any, request: Request, earlier: dict[str, Any]) -> Request:
@@ -198,7 +198,8 @@ def _settled(spark: Any, request: Request, earlier: dict[str, Any]) -> Request:
     if cells is None:
         cells = earlier.get("--cells") or default_cells(spark, streaming=True)
     if rate is None and earlier.get("--rate"):
-        rate = (earlier["--rate"][0], earlier["--rate"][1])
+        r, s = map(float, earlier["--rate"].split(","))
+        rate = r, s
     return replace(request, cells=cells, expected_rate=rate)
 
 

@@ -38,6 +38,7 @@ class Cluster:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.adaptive.enabled": "false",  # streams do not use it and would say so
+            "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # without rows there is nothing to do
         }
         if self.master.startswith("local"):
             # Nobody else needs to reach the driver; a machine whose name does not resolve would not start at all.
