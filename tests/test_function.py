@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 import random
+from enum import IntEnum
+from math import sqrt
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+import streamjoin as sj
 from streamjoin.core.predicate import as_tree
 from streamjoin.core.predicate.function import from_callable, trace
 from streamjoin.core.predicate.resolve import resolve
@@ -67,6 +71,34 @@ def test_an_alias_counts_for_both_sides() -> None:
 
 def test_names_of_modules_are_not_columns() -> None:
     assert read(lambda r, s: math.sqrt(r.x) < s.a) == {("r", "x"), ("s", "a")}
+
+
+def test_a_column_named_as_what_a_module_offers() -> None:
+    """Its nulls must not keep tuples from matching."""
+    left = pa.table({"t": [0, 0], "x": [1.5, 2.5], "floor": pa.array([None, 7], pa.int64())})
+    right = pa.table({"t": [0, 0], "k": [1, 2], "pi": pa.array([None, None], pa.float64())})
+    out = sj.join(left, right, on=lambda r, s: math.floor(r.x) == s.k and r.x < math.pi, within=1, time="t")
+    assert sorted(zip(out["x"].to_pylist(), out["k"].to_pylist(), strict=True)) == [(1.5, 1), (2.5, 2)]
+
+
+BOUNDS = (-math.inf, math.nan, np.float64(0.5), (True, "a"))
+
+
+class Kind(IntEnum):
+    NEAR = 2
+
+
+def _near(kind: Any) -> Any:
+    return lambda r, s: abs(r.x - s.a) <= kind
+
+
+def test_constants_of_every_kind() -> None:
+    left, right = pa.table({"t": [0, 0], "x": [1, 5]}), pa.table({"t": [0, 0], "a": [2, 9]})
+    between, root = lambda r, s: BOUNDS[0] < abs(r.x - s.a) - BOUNDS[2] < 2, lambda r, s: sqrt(s.a - r.x) <= 1
+    for on in (between, root, _near(Kind.NEAR)):
+        for workers in (1, 2):
+            options = {} if workers == 1 else {"algorithm": "biclique", "workers": 2}
+            assert sj.join(left, right, on=on, within=1, time="t", **options).num_rows == 1
 
 
 def test_the_unit_follows_the_columns() -> None:

@@ -39,6 +39,55 @@ def test_the_caller_may_change_its_frame() -> None:
         assert [row["x"] for row in rows(join)] == [7]
 
 
+def test_the_caller_may_change_its_series() -> None:
+    pandas = pytest.importorskip("pandas")
+    x = np.array([7])
+    with live() as join:
+        join.push_r({"ts": pandas.Series([1]), "x": pandas.Series(x, copy=False)})
+        x[0] = 99
+        join.push_s({"ts": [2], "a": [7]})
+        assert [row["x"] for row in rows(join)] == [7]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (pa.timestamp("us"), pa.timestamp("us", "UTC")),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us")),
+        (pa.int64(), pa.timestamp("us")),
+        (pa.string(), pa.timestamp("us")),
+    ],
+)
+def test_a_batch_of_another_kind_of_time_is_refused(given: pa.DataType, wanted: pa.DataType) -> None:
+    schemas = [pa.schema({"ts": wanted, name: pa.int64()}) for name in "xa"]
+    other = pa.table({"ts": pa.array([0], pa.int64()).cast(given), "x": [7]})
+    with live(within="1 second", r=schemas[0], s=schemas[1]) as join:
+        with pytest.raises(sj.SchemaError, match=r"r\.ts is .* instead of timestamp.*; cast before pushing"):
+            join.push_r(other)
+        finer = pa.array([1_000_000_000], pa.timestamp("ns", wanted.tz))
+        join.push_r(pa.table({"ts": finer, "x": pa.array([7], pa.int8())}))
+        join.push_s({"ts": pa.array([1_500_000], wanted), "a": [7]})
+        assert len(rows(join)) == 1
+
+
+def test_nulls_among_the_words_of_a_dictionary() -> None:
+    words = pa.array(["a", None]).dictionary_encode(null_encoding="encode")
+    numbers = pa.array([0, None]).dictionary_encode(null_encoding="encode")
+    for values in (words, numbers):
+        table = pa.table({"ts": [0, 0], "k": values})
+        out = sj.join(table, table, on="r.k = s.k", within=1, time="ts")
+        assert out["k_r"].combine_chunks().dictionary_decode().to_pylist() == [values[0].as_py()]
+        assert sj.join(table, table, on="r.k IS NULL AND s.k IS NULL", within=1, time="ts").num_rows == 1
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view(), pa.large_string()])
+def test_views_of_text(kind: pa.DataType) -> None:
+    values = pa.array(["a", None, "text of more than twelve bytes"]).cast(kind)
+    table = pa.table({"ts": [0, 0, 0], "k": values})
+    out = sj.join(table, table, on="r.k = s.k", within=1, time="ts")
+    assert out.num_rows == 2 and out["k_s"].type == kind
+
+
 @pytest.mark.parametrize(
     ("r", "s", "bounds"), [(2**63 - 3, 2**63 - 1, (5, 10)), (-(2**63) + 2, -(2**63), (-10, -5))]
 )

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from streamjoin.errors import ClosedError, DataError, StreamjoinError
+from streamjoin.errors import ClosedError, DataError, PredicateError, StreamjoinError
 
 SCHEMA = pa.schema({"t": pa.int64(), "x": pa.int64()})
 NEAR = "r.x BETWEEN s.x - 1 AND s.x + 1"
 PARALLEL = ["cell", "biclique", "handshake", "low_latency", "grid"]
 
 
-def make(on: str = NEAR, within: Any = 1000, **options: Any) -> sj.Join:
+def make(on: Any = NEAR, within: Any = 1000, **options: Any) -> sj.Join:
     return sj.Join(r=SCHEMA, s=SCHEMA, on=on, within=within, time="t", **options)
 
 
@@ -46,6 +46,11 @@ def push_and_wait(join: sj.Join, value: int) -> None:
     join.close()
 
 
+def push_often(join: sj.Join) -> None:
+    for first in range(200, 2000, 200):
+        join.push_s(batch(first, 200))
+
+
 def push_and_fail() -> None:
     with make(algorithm="grid", workers=2) as join:
         join.push_r(batch(0, 10))
@@ -61,6 +66,68 @@ def test_a_predicate_that_fails_in_a_worker_stops_the_join_with_its_error(algori
     with pytest.raises(ClosedError):
         join.push_r(batch(9, 1))
     join.close()
+    assert not threads()
+
+
+LIMITS = (1, 2)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("algorithm", ["biclique", "handshake"])
+def test_a_function_that_raises_in_a_worker_stops_the_join(algorithm: str) -> None:
+    join = make(on=lambda r, s: abs(r.x - s.x) <= LIMITS[r.x], algorithm=algorithm, workers=2)
+    with pytest.raises(PredicateError, match="the predicate function raised an exception"):
+        push_and_wait(join, 5)
+    join.close()
+    assert not threads()
+
+
+@pytest.mark.parametrize("algorithm", PARALLEL)
+def test_a_push_that_is_broken_off_does_not_keep_close_from_returning(
+    algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while some workers have got the batch and others have not."""
+    join = make(algorithm=algorithm, workers=2, access="scan")
+    join.push_r(batch(0, 200))
+    runtime: Any = join._engine._driver.runtime
+    sent = []
+
+    def once(real: Any) -> Any:
+        def send(*arguments: Any, **options: Any) -> Any:
+            if sent:
+                raise KeyboardInterrupt
+            sent.append(arguments)
+            return real(*arguments, **options)
+
+        return send
+
+    for name in ("send", "feed"):
+        monkeypatch.setattr(runtime, name, once(getattr(runtime, name)))
+    with pytest.raises(KeyboardInterrupt):
+        push_often(join)
+    monkeypatch.undo()
+    closing = threading.Thread(target=join.close, daemon=True)
+    closing.start()
+    closing.join(60)
+    assert not closing.is_alive() and not threads()
+
+
+def test_tables_that_are_broken_off_leave_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    from streamjoin.embedded.runtime import Runtime
+
+    calls = []
+    real = Runtime.feed
+
+    def feed(self: Any, *arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(self, *arguments)
+
+    monkeypatch.setattr(Runtime, "feed", feed)
+    table = pa.table(batch(0, 1000))
+    with pytest.raises(KeyboardInterrupt):
+        sj.join(table, table, on=NEAR, within=10, time="t", algorithm="biclique", workers=2)
     assert not threads()
 
 

@@ -217,6 +217,9 @@ EDGE_CASES = [
     "NOT (r.f64 < s.f64) AND NOT (r.f64 > s.f64)",
     "r.u32 - s.u32 < 0",
     "r.amt = s.amt OR r.amt + 1.00 >= s.amt",
+    "((r.i8 + s.i8) IS NULL AND r.i32 IS NOT NULL) OR r.i64 = s.i64",
+    "r.i8 = s.i8 AND (((r.i32 + s.i32) IS NULL AND r.i8 = 1) OR r.i8 = 2)",
+    "((r.i8 + s.i8) IS NOT NULL AND (r.i8 <=> s.i32 OR (r.i32 + s.i8) IS NULL)) = s.flag",
 ]
 
 

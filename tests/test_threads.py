@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,27 @@ def expected(n: int, window: int) -> int:
 
 def new_join(window: int = 300, **options: object) -> sj.Join:
     return sj.Join(r=schema("r"), s=schema("s"), on="r.x = s.x", within=window, time="t", **options)  # type: ignore[arg-type]
+
+
+def test_several_threads_compile_the_same_predicate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them may see a generated module that another one is still making."""
+    from numba.core import config
+
+    before = config.CACHE_DIR
+    monkeypatch.setenv("STREAMJOIN_CACHE", str(tmp_path / "cache"))
+    tables = [pa.table({f"{side}id": [1], "t": [1], "x": [1]}) for side in "rs"]
+    together = threading.Barrier(4)
+    found = []
+
+    def work() -> None:
+        together.wait()
+        found.append(sj.join(*tables, on="r.x * 3 = s.x + 2 AND r.t < 1234567", within=1, time="t").num_rows)
+
+    threads, failures = start(*[work] * 4)
+    for thread in threads:
+        thread.join()
+    assert found == [1] * 4 and not failures
+    assert before == config.CACHE_DIR
 
 
 def start(*work: Callable[[], object]) -> tuple[list[threading.Thread], list[BaseException]]:

@@ -12,10 +12,13 @@ import os
 import platform
 import sys
 import tempfile
+import threading
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+ONE_AT_A_TIME = threading.RLock()  # for modules that are half made, and for what is global in Numba
 
 
 def cache_folder() -> Path:
@@ -68,22 +71,23 @@ def load_module(source: str, inject: dict[str, Any] | None = None) -> ModuleType
 
     identity = f"{source}\n{sources_digest()}\n{sys.version}\n{platform.machine()}"
     name = "streamjoin_generated_" + hashlib.sha256(identity.encode()).hexdigest()[:24]
-    if name in sys.modules:
-        return sys.modules[name]
-    folder = usable_folder()
-    path = folder / f"{name}.py"
-    if not path.exists():
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(source)
-        os.replace(temporary, path)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+    with ONE_AT_A_TIME:
+        if name in sys.modules:
+            return sys.modules[name]
+        folder = usable_folder()
+        path = folder / f"{name}.py"
+        if not path.exists():
+            handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(source)
+            os.replace(temporary, path)
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+        return module

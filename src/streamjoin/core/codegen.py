@@ -77,7 +77,7 @@ def on_job(address):
         words_at(job[words.STORED_AT], room),
         carray(pointer(job[words.STORED_NUMBER]), (room,), np.uint32),
     )
-    return np.int64(
+    return np.int64(1) + np.int64(  # whoever raises an exception returns 0
         sift(
             {probe},
             words_at(job[words.PROBE_SINCE], length),

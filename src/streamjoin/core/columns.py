@@ -80,6 +80,9 @@ def row_numbers(rows: Array) -> pa.Array:
 
 def take_rows(table: pa.Table, rows: Array) -> pa.Table:
     """The rows with these numbers; in several chunks where one could not hold all of their text."""
+    plain = _without_views(table.schema)
+    if plain is not None:
+        return take_rows(table.cast(plain), rows).cast(table.schema)
     try:
         return table.take(row_numbers(rows))
     except pa.ArrowInvalid:
@@ -90,12 +93,27 @@ def take_rows(table: pa.Table, rows: Array) -> pa.Table:
 
 
 @lru_cache
+def _without_views(schema: pa.Schema) -> pa.Schema | None:
+    """The schema without views, which Arrow can neither take rows of nor encode; None if there are none."""
+    plain = pa.schema([field.with_type(_without_view(field.type)) for field in schema])
+    return None if plain.equals(schema) else plain
+
+
+def _without_view(t: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(t):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(t) else t
+
+
+@lru_cache
 def lies_as(t: pa.DataType, dtype: np.dtype[Any]) -> bool:
     """Does an Arrow column of this type lie in memory as an array of that one?"""
     return bool((pa.types.is_integer(t) or pa.types.is_floating(t)) and _dtype(t) == dtype)
 
 
 def _roles(array: pa.Array, part: Part, side: str) -> dict[str, Array]:
+    if pa.types.is_dictionary(array.type) and array.dictionary.null_count:  # which no index tells
+        array = array.dictionary_decode()
     valid = np.ones(len(array), np.bool_)
     if array.null_count:
         valid = as_numpy(array.is_valid())
@@ -158,7 +176,7 @@ def _digests(array: pa.Array) -> tuple[Array, Array]:
     if not pa.types.is_dictionary(array.type):
         if pa.types.is_fixed_size_binary(array.type):
             array = array.cast(pa.binary())
-        array = array.dictionary_encode()
+        array = cast(array, _without_view(array.type)).dictionary_encode()
     pairs = [(0, 0) if value is None else digest(value) for value in array.dictionary.to_pylist()]
     table = np.array(pairs or [(0, 0)], np.int64)
     codes = as_numpy(array.indices.fill_null(0))

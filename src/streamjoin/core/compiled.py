@@ -18,7 +18,7 @@ from typing import Any
 import numba
 from numba.core import config
 
-from streamjoin.core.cache import usable_folder
+from streamjoin.core.cache import ONE_AT_A_TIME, usable_folder
 
 PACKAGE = Path(__file__).resolve().parent.parent
 COMPILED = ("core/kernels/*.py", "algorithms/*.py", "embedded/loop.py", "embedded/ends.py")
@@ -46,11 +46,12 @@ def _folder() -> str:
 
 def _in_folder(decorate: Callable[..., Any], function: Callable[..., Any]) -> Any:
     settings: Any = config
-    before, settings.CACHE_DIR = settings.CACHE_DIR, _folder()
-    try:
-        return decorate(function)
-    finally:
-        settings.CACHE_DIR = before
+    with ONE_AT_A_TIME:
+        before, settings.CACHE_DIR = settings.CACHE_DIR, _folder()
+        try:
+            return decorate(function)
+        finally:
+            settings.CACHE_DIR = before
 
 
 def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -74,7 +75,8 @@ class OnDemand:
 
     @cached_property
     def _compiled(self) -> Any:
-        return _in_folder(numba.cfunc("int64(int64)", cache=True), self._function)
+        written = Path(self._function.__code__.co_filename).exists()  # else it was made in memory
+        return _in_folder(numba.cfunc("int64(int64)", cache=written), self._function)
 
     @property
     def address(self) -> int:

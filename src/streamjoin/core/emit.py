@@ -106,7 +106,7 @@ class Emitter(Numbers):
 
     def _is_null(self, node: Node) -> Value:
         value = self.value(node.args[0])
-        return Value(value.null or "False", None, value.bad)
+        return Value(self.set(value.null) if value.null else "False", None, value.bad)
 
     # comparisons
 

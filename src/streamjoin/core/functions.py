@@ -148,10 +148,13 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _constant(value: Any) -> bool:
-    return isinstance(value, (*_PLAIN, np.number)) or (isinstance(value, tuple) and all(map(_constant, value)))
+    plain = type(value) in _PLAIN or isinstance(value, np.number)
+    return plain or (type(value) is tuple and all(map(_constant, value)))
 
 
 def _text(value: Any) -> str:
+    if type(value) is tuple:
+        return f"({''.join(f'{_text(part)}, ' for part in value)})"
     if isinstance(value, (float, np.floating)) and not math.isfinite(value):
         return f"float({str(float(value))!r})"
     return repr(value.item() if isinstance(value, np.number) else value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -85,8 +87,14 @@ class Intake:
         none = np.zeros(0, np.int64)
         columns = tuple(np.zeros(0, part.dtype) for part in self.program.stored[probing])
         boxes = np.zeros((0, 0), np.float32)
-        try:
+        with self.compiling():
             store.warm_up(Tuples(columns, boxes, boxes, boxes, boxes, none.astype(np.uint32), none, none, none, none))
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """What does not compile inside is told in words of the predicate."""
+        try:
+            yield
         except Exception as error:
             if self.program.analysis.tree.op != "function":
                 raise

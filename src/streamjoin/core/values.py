@@ -90,7 +90,7 @@ def range_of(t: Type) -> tuple[int, int]:
 def either(flags: Iterable[str | None]) -> str | None:
     """Any of the flags; None if there are none."""
     present = [flag for flag in flags if flag is not None]
-    return " | ".join(f"({flag})" for flag in present) if present else None
+    return f"({' | '.join(f'({flag})' for flag in present)})" if present else None
 
 
 def flags(a: Value, b: Value) -> tuple[str | None, str | None]:

@@ -221,6 +221,10 @@ class Hells:
             self._interpreter.wait()
         self._interpreter.stop()
 
+    def fail(self, error: BaseException) -> None:
+        """Nothing can be completed any more; the first error counts."""
+        self._interpreter.fail(error)
+
     def abort(self) -> None:
         """Stops without completing anything."""
         self._interpreter.abort()

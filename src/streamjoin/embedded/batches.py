@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from streamjoin.embedded.frames import KINDS, is_foreign_frame, to_arrow
@@ -23,16 +22,42 @@ def as_table(side: str, data: Any, schema: pa.Schema) -> pa.Table:
         return table
     _check_columns(side, table.column_names, schema)
     table = table.select(schema.names)
+    both = list(zip(schema, table.schema, strict=True))
+    others = [(mine, theirs) for mine, theirs in both if not _same_kind(theirs.type, mine.type)]
+    if others:
+        raise SchemaError(f"the batch does not fit the schema: {_differences(side, others)}; cast before pushing")
     try:
         return table.cast(schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-        wrong = [
-            f"{side}.{mine.name} is {theirs.type} instead of {mine.type}"
-            for mine, theirs in zip(schema, table.schema, strict=True)
-            if mine.type != theirs.type
-        ]
         reason = str(error).splitlines()[0]
-        raise SchemaError(f"the batch does not fit the schema: {'; '.join(wrong) or reason} ({reason})") from error
+        wrong = _differences(side, [(mine, theirs) for mine, theirs in both if mine.type != theirs.type]) or reason
+        raise SchemaError(f"the batch does not fit the schema: {wrong} ({reason})") from error
+
+
+def _differences(side: str, fields: list[tuple[pa.Field, pa.Field]]) -> str:
+    return "; ".join(f"{side}.{mine.name} is {theirs.type} instead of {mine.type}" for mine, theirs in fields)
+
+
+def _same_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Can values of one type become those of the other without a change of meaning? That all fit is another matter."""
+    return pa.types.is_null(given) or _kind(given) == _kind(wanted)
+
+
+def _kind(t: pa.DataType) -> str:
+    is_ = pa.types
+    if is_.is_dictionary(t):
+        return _kind(t.value_type)
+    if is_.is_timestamp(t) or is_.is_date(t):
+        return "aware time" if is_.is_timestamp(t) and t.tz else "naive time"
+    if is_.is_integer(t) or is_.is_floating(t) or is_.is_decimal(t):
+        return "number"
+    if is_.is_string(t) or is_.is_large_string(t) or is_.is_string_view(t):
+        return "text"
+    if is_.is_binary(t) or is_.is_large_binary(t) or is_.is_binary_view(t) or is_.is_fixed_size_binary(t):
+        return "bytes"
+    if is_.is_boolean(t) or is_.is_duration(t) or is_.is_time(t):
+        return str(t).partition("[")[0].rstrip("3264")
+    return "nested or other"
 
 
 def _from_dict(side: str, data: dict[str, Any], schema: pa.Schema) -> pa.Table:
@@ -41,8 +66,8 @@ def _from_dict(side: str, data: dict[str, Any], schema: pa.Schema) -> pa.Table:
     for field in schema:
         try:
             values = data[field.name]
-            # An array belongs to its owner, who may change it; the rows are needed as they are now.
-            columns.append(pa.array(values.copy() if isinstance(values, np.ndarray) else values, field.type))
+            # An array or a pandas series belongs to its owner, who may change it; the rows are needed as they are.
+            columns.append(pa.array(values.copy() if hasattr(values, "copy") else values, field.type))
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
             raise SchemaError(
                 f"{side}.{field.name} does not fit type {field.type}: {str(error).splitlines()[0]}"

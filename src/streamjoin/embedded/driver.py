@@ -97,12 +97,14 @@ class Driver:
             for shape, turns in zip(shapes, self._topology.turns, strict=True)
         )
         self.tapes = (r, s)
+        with intake.compiling():
+            functions = Functions(intake.program, plan.access, shapes[0].dims)
         self.runtime = Runtime(
             protocol,
             self._topology,
             self.tapes,
             LOCALS[plan.access],
-            Functions(intake.program, plan.access, shapes[0].dims),
+            functions,
             queue=setup.queue,
             pinned=setup.pin,
             trouble=lambda side, *what: intake.trouble(SIDES[side], *what),
@@ -302,6 +304,10 @@ class Driver:
     def failure(self) -> BaseException | None:
         """What stopped the workers."""
         return self.runtime.failure
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing can be completed any more; the first error counts."""
+        self.runtime.fail(error)
 
     def abort(self) -> None:
         """Stops without completing anything."""

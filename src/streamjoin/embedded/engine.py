@@ -51,7 +51,11 @@ class Engine(ABC):
 
     @abstractmethod
     def finish(self) -> None:
-        """Completes everything and stops."""
+        """Completes everything and stops; if something has failed, it only stops."""
+
+    @abstractmethod
+    def fail(self, error: BaseException) -> None:
+        """Nothing can be completed any more."""
 
     def filling(self) -> AbstractContextManager[None]:
         """Inside, arrivals are not compared."""
@@ -93,6 +97,9 @@ class Sequential(Engine):
         for side in SIDES:
             self._algorithm.expire(side, FOREVER)
 
+    def fail(self, error: BaseException) -> None:
+        """There is nobody to be told."""
+
     def stats(self) -> dict[str, Any]:
         stores = self._algorithm.stores
         sides = {
@@ -131,6 +138,9 @@ class Parallel(Engine):
 
     def finish(self) -> None:
         self._driver.finish()
+
+    def fail(self, error: BaseException) -> None:
+        self._driver.fail(error)
 
     def filling(self) -> AbstractContextManager[None]:
         return self._driver.filling()

@@ -207,6 +207,8 @@ class Join:
                 for stream in self._streams.values():
                     stream.watermark.finish()
                 self._output.note(self._snapshot())
+            else:  # a push that was broken off may have reached some workers only
+                self._engine.fail(self._failure)
             self._engine.finish()
             if self._failure is None and self._engine.failure is None:
                 self._engine.settle()

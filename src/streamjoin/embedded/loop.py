@@ -80,6 +80,7 @@ DOZE, SLEEP, DOZES = 500_000, 10_000_000, 400
 LEAST_ROOM = 64  # a block with less room for pairs is full
 
 COUNT_TODO, DONE_TODO, FILLED, FAILED_JOB = range(4)
+RAISED = -1  # as a failed job: the predicate raised an exception
 
 
 class Worker(NamedTuple):
@@ -342,8 +343,12 @@ def compare(w, body, tape):
             job[words.PAIR_STORED] = result_place(w, stored, filled)
             job[words.PAIR_ROOM] = RESULT_SIZE - filled
             test[FOUND] = 0
-            done = call(exact, address) != 0
+            answer = call(exact, address)  # 2: all pairs were looked at, 1: there is no room for more, 0: it raised
+            done = answer == 2
             w.todo[FILLED] = filled + test[FOUND]
+            if answer == 0:
+                w.todo[FAILED_JOB] = RAISED
+                return TROUBLE
             if trouble_of(job)[0]:
                 w.todo[FAILED_JOB] = row
                 return TROUBLE

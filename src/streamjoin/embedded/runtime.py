@@ -41,6 +41,7 @@ from streamjoin.embedded.collector import Collector, Pairs, Settled
 from streamjoin.embedded.local import Functions, Local
 from streamjoin.embedded.loop import BOARD, Worker
 from streamjoin.embedded.tape import Tape
+from streamjoin.errors import PredicateError
 
 Trouble = Callable[[int, int, tuple[Any, ...], tuple[Any, ...]], Exception]
 
@@ -160,6 +161,11 @@ class Runtime:
     def _explain(self, k: int) -> Exception:
         """The error behind a predicate that could not be computed."""
         local, row = self.locals[k], int(self._workers[k].todo[loop.FAILED_JOB])
+        if row == loop.RAISED:
+            return PredicateError(
+                "the predicate function raised an exception, which stands on standard error; with workers=1 it is "
+                "raised as it is. Have the function return False where it cannot tell"
+            )
         code, i, j = (int(value) for value in local.trouble)
         probing = tuple(column[i] for column in self.tapes[row // 2].columns)
         return self._trouble(row // 2, code, probing, tuple(column[j] for column in local.held(row)))

@@ -50,6 +50,9 @@ class StreamedJoin(TableJoin):
                 driver.arrive(SIDES.index(side), tuples[side].part(begin, end))
                 if not by_arrival:
                     self._expire(driver, side, int(tuples[side].at[end - 1]), 0)
+        except BaseException as error:
+            driver.fail(error)
+            raise
         finally:
             driver.finish()
         driver.check()

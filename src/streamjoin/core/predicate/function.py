@@ -83,15 +83,20 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _attributes(code: CodeType) -> Iterator[tuple[str, str]]:
-    """(variable, attribute) for every attribute read; the variable is "" unless the read follows its load."""
+    """(variable, attribute) for every attribute read; the variable is "" unless the read follows its load.
+
+    What is taken out of a global, such as a module, is no column.
+    """
     for part in _codes(code):
-        before = ""
+        before, outside = "", False
         # Inside a nested function the parameters' names may mean something else.
         nested = part is not code
         for instruction in dis.get_instructions(part):
             if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                if outside:
+                    continue
                 yield ("" if nested else before), instruction.argval
-            before = ""
+            before, outside = "", instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
             if instruction.opname.startswith(("LOAD_FAST", "LOAD_DEREF")):
                 loaded = instruction.argval
                 before = loaded[-1] if isinstance(loaded, tuple) else loaded
