@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -114,10 +115,11 @@ class Victim:
     def end(self) -> None:
         """Kills whatever is left of all that was ever started."""
         self.family()
-        for member in self._members:
-            if member.is_running():
+        left = [member for member in self._members if member.is_running()]
+        for member in left:
+            with suppress(psutil.NoSuchProcess):
                 member.kill()
-        psutil.wait_procs(self._members, timeout=PATIENCE)
+        psutil.wait_procs(left, timeout=PATIENCE)
 
     def figures(self) -> Iterator[dict[str, Any]]:
         """What the micro-batches reported."""
