@@ -68,7 +68,7 @@ class Figures:
         self.batches += 1
         for name in ("rows_in", "results", "late", "comparisons"):
             setattr(self, name, getattr(self, name) + int(batch.get(name) or 0))
-        if not batch["cells"]:  # a batch without rows looks at no state
+        if batch.get("cells") == 0:  # a batch without rows looks at no state
             batch = batch | {name: self.latest.get(name) for name in ("cells", "state_rows", "state_bytes")}
         self.latest = batch
 
