@@ -80,23 +80,18 @@ def row_numbers(rows: Array) -> pa.Array:
 
 def take_rows(table: pa.Table, rows: Array) -> pa.Table:
     """The rows with these numbers; in several chunks where one could not hold all of their text."""
-    plain = _without_views(table.schema)
-    if plain is not None:
-        return take_rows(table.cast(plain), rows).cast(table.schema)
     try:
         return table.take(row_numbers(rows))
+    except pa.ArrowNotImplementedError:  # Arrow can neither take rows of views nor encode them
+        plain = pa.schema([field.with_type(_without_view(field.type)) for field in table.schema])
+        if plain.equals(table.schema):
+            raise
+        return take_rows(table.cast(plain), rows).cast(table.schema)
     except pa.ArrowInvalid:
         if len(rows) < 2:
             raise
         half = len(rows) // 2
         return pa.concat_tables([take_rows(table, rows[:half]), take_rows(table, rows[half:])])
-
-
-@lru_cache
-def _without_views(schema: pa.Schema) -> pa.Schema | None:
-    """The schema without views, which Arrow can neither take rows of nor encode; None if there are none."""
-    plain = pa.schema([field.with_type(_without_view(field.type)) for field in schema])
-    return None if plain.equals(schema) else plain
 
 
 def _without_view(t: pa.DataType) -> pa.DataType:

@@ -9,11 +9,13 @@ import math
 import pickle
 from dataclasses import dataclass
 from enum import EnumMeta
+from itertools import chain
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from streamjoin.core.predicate.function import codes
 from streamjoin.core.tree import Node
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -128,23 +130,16 @@ def _globals(fn: FunctionType) -> dict[str, Any] | None:
 
 def _scope(fn: FunctionType) -> dict[str, Any]:
     """The module-level names that the function and those inside it use, with their values."""
-    return {name: fn.__globals__[name] for name in sorted(_names(fn.__code__)) if name in fn.__globals__}
+    steps = chain.from_iterable(dis.get_instructions(code) for code in codes(fn.__code__))
+    used = {step.argval for step in steps if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return {name: fn.__globals__[name] for name in sorted(used) if name in fn.__globals__}
 
 
 def _attributes(fn: FunctionType) -> list[Any]:
     """What the function may take out of the modules that it uses, but for those that never change."""
     modules = [value for value in _scope(fn).values() if isinstance(value, ModuleType) and value not in (math, np)]
-    names = _mentioned(fn.__code__)
+    names = {name for code in codes(fn.__code__) for name in code.co_names}
     return [{name: getattr(module, name) for name in names if hasattr(module, name)} for module in modules]
-
-
-def _mentioned(code: CodeType) -> set[str]:
-    return set(code.co_names).union(*(_mentioned(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
-
-
-def _names(code: CodeType) -> set[str]:
-    found = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    return found.union(*(_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
 def _constant(value: Any) -> bool:

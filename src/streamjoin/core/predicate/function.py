@@ -75,11 +75,12 @@ def columns_read(fn: Callable[..., Any], names: dict[str, list[str]]) -> dict[tu
     }
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def codes(code: CodeType) -> Iterator[CodeType]:
+    """A function's code and that of all functions inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _codes(constant)
+            yield from codes(constant)
 
 
 def _attributes(code: CodeType) -> Iterator[tuple[str, str]]:
@@ -87,7 +88,7 @@ def _attributes(code: CodeType) -> Iterator[tuple[str, str]]:
 
     What is taken out of a global, such as a module, is no column.
     """
-    for part in _codes(code):
+    for part in codes(code):
         before, outside = "", False
         # Inside a nested function the parameters' names may mean something else.
         nested = part is not code
@@ -135,7 +136,7 @@ def trace(fn: Callable[..., Any]) -> list[Node]:
 
 def _is_pure(fn: Callable[..., Any]) -> bool:
     code = fn.__code__
-    if any(part is not code for part in _codes(code)) or code.co_exceptiontable:
+    if any(part is not code for part in codes(code)) or code.co_exceptiontable:
         return False
     try:
         scope = inspect.getclosurevars(fn).nonlocals
