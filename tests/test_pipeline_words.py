@@ -264,3 +264,5 @@ def test_failures_are_told_in_one_line() -> None:
     theirs = explained(Exception("[STREAM_FAILED] Query failed\nCaused by: java.io.IOException: no space left\n\tat x"))
     assert isinstance(theirs, PipelineError)
     assert "java.io.IOException: no space left" in str(theirs)
+    wide = "org.apache.arrow.vector.util.OversizedAllocationException: Memory required for vector is (2147500000)"
+    assert str(explained(Exception(wide))).endswith("--conf spark.sql.execution.arrow.maxBytesPerBatch=64m")

@@ -225,6 +225,22 @@ def test_every_route_sends_a_sign_of_life_to_every_cell(monkeypatch: Any) -> Non
     assert sorted((row["cell"], row["side"]) for row in sent) == sorted((key, 2) for key in cell_keys(6))
 
 
+def test_rows_travel_in_packets(monkeypatch: Any) -> None:
+    """Spark may put a thousand values into one batch of at most 2 GiB, so none may be large unless a row is."""
+    pytest.importorskip("pyspark")
+    from streamjoin.spark.frames import _route
+    from streamjoin.spark.wire import unpack
+
+    monkeypatch.setattr("streamjoin.spark.wire.PACKET", 2_000)
+    rows = streams.long_stream("r", 5, 200, 1, False)
+    batches = with_integers(streams.table(rows, streams.R), CONTENT, contents(rows, "rid")).to_batches()
+    sent = [row for batch in _route(spec_of("r.k = s.k", 5, cells=1), "r")(iter(batches)) for row in batch.to_pylist()]
+    tables = [unpack(row["rows"]) for row in sent if row["rows"]]
+    assert len(tables) > 3 and max(table.nbytes for table in tables) < 4_000
+    arrived = [number for table in tables for number in table.column("rid").to_pylist()]
+    assert sorted(arrived) == sorted(row["rid"] for row in rows if row["k"] is not None)
+
+
 def test_rows_that_are_heavy_stay_in_small_pieces(tmp_path: Path, monkeypatch: Any) -> None:
     """Chunks, merged ones too, and pieces of the result have a limit in bytes."""
     monkeypatch.setattr(cell_module, "HEAVIEST", 2_000)
@@ -362,6 +378,7 @@ def test_the_processor_as_spark_calls_it(tmp_path: Path, monkeypatch: Any) -> No
     from streamjoin.spark.wire import pack, unpack, with_integers
 
     monkeypatch.setenv("STREAMJOIN_CHUNKS", str(tmp_path))
+    monkeypatch.setattr("streamjoin.spark.wire.PACKET", 500)
     schemas = streams.schemas(pa.timestamp("us", "UTC"), pa.timestamp("us", "UTC"))
     spec = spec_of("abs(r.x - s.a) <= 2", "5 seconds", r=schemas[0], s=schemas[1], cells=1)
     rows = {side: streams.long_stream(side, 2, 30, 1, False) for side in "rs"}
@@ -373,7 +390,9 @@ def test_the_processor_as_spark_calls_it(tmp_path: Path, monkeypatch: Any) -> No
     tester = TwsTester(JoinProcessor(spec), timeMode="EventTime", eventTimeExtractor=lambda row: 2**60)
     key = cell_keys(1)[0]
     out = tester.test(key, parts[:1]) + tester.test(key, [Row(cell=0, side=2, rows=None)]) + tester.test(key, parts[1:])
-    pairs = [pair for row in out if row.rows for pair in streams.pairs_of(unpack(row.rows))]
+    tables = [unpack(row.rows) for row in out if row.rows]
+    assert len(tables) > 3 and max(table.nbytes for table in tables) < 1_500
+    pairs = [pair for table in tables for pair in streams.pairs_of(table)]
     case = streams.BY_NAME["band"]
     assert sorted(pairs) == expected(case, Interval(-5, 5), rows["r"], rows["s"])
     assert sum(row.results for row in out) == len(pairs)

@@ -19,7 +19,7 @@ from streamjoin.core.store import Tuples, freeze
 from streamjoin.core.store.frozen import Arrays
 from streamjoin.core.tree import OTHER
 from streamjoin.spark.spec import AT, BEFORE, CONTENT, FIRST, JoinSpec
-from streamjoin.spark.wire import HEAVIEST, conformed, integers, with_integers
+from streamjoin.spark.wire import HEAVIEST, conformed, integers, row_bytes, with_integers
 
 PIECE = 1 << 16  # result rows that are put together at a time
 
@@ -118,9 +118,9 @@ class Engine:
     def meet(self, side: str, arrived: Arrived, chunks: Iterable[Chunk], cell: int) -> Iterator[pa.Table]:
         """Result rows of arrivals of one side with chunks of the other, as far as they count in this cell."""
         waiting: list[Matches] = []
-        own = _row_bytes(arrived.rows)
+        own = row_bytes(arrived.rows)
         for chunk in chunks:
-            most = min(PIECE, 1 + int(HEAVIEST / (1 + own + _row_bytes(chunk.rows))))
+            most = min(PIECE, 1 + int(HEAVIEST / (1 + own + row_bytes(chunk.rows))))
             for probing, stored in self.readers[OTHER[side]].attach(chunk.run).probe(arrived.tuples):
                 if self.spec.router.kind == "range":
                     first = integers(arrived.rows, FIRST)[probing], integers(chunk.rows, FIRST)[stored]
@@ -150,7 +150,3 @@ class Engine:
             r, s = (taken[which].column(self.plan.times[which]).cast(kind) for which in "rs")
             columns[self.spec.result_time] = pc.if_else(pc.greater_equal(r, s), r, s)
         return pa.table(columns)
-
-
-def _row_bytes(table: pa.Table) -> float:
-    return float(table.nbytes / max(1, table.num_rows))

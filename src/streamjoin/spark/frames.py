@@ -25,7 +25,7 @@ from streamjoin.spark.metrics import COUNTS, PREFIX
 from streamjoin.spark.processor import IN, OUT, JoinProcessor
 from streamjoin.spark.routing import cell_keys
 from streamjoin.spark.spec import AT, BEFORE, CONTENT, JoinSpec, make_spec
-from streamjoin.spark.wire import HEAVIEST, pack, unpack
+from streamjoin.spark.wire import HEAVIEST, packets, unpack
 
 WATERMARK = "spark.watermarkDelayMs"  # the mark that withWatermark leaves on a column
 AT_ONCE = 1 << 16  # rows that are routed together
@@ -263,7 +263,7 @@ def _route(spec: JoinSpec, side: str) -> Callable[[Batches], Batches]:
 
         def flush() -> Batches:
             for cell, part in engine.route(side, pa.Table.from_batches(waiting)):
-                parts.append((keys[cell], code, pack(part)))
+                parts.extend((keys[cell], code, data) for data in packets(part))
                 yield out()
 
         for batch in batches:

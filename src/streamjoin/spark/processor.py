@@ -74,14 +74,15 @@ class JoinProcessor(StatefulProcessor):
     def _visit(self, key: Any, tables: dict[str, list[Any]], timers: Any) -> Iterator[Row]:
         from streamjoin.spark.cell import Cell, tick_of
         from streamjoin.spark.engine import engine_of
-        from streamjoin.spark.wire import pack
+        from streamjoin.spark.wire import packets
 
         spec, cache = self._spec, _cache()
         hits, misses = cache.hits, cache.misses
         number = cell_keys(spec.router.cells).index(key[0])
         cell = Cell(engine_of(spec), number, self._state, cache)
         for table in cell.arrive(tables):
-            yield Row(rows=pack(table), **dict.fromkeys(COUNTS, 0))
+            for data in packets(table):
+                yield Row(rows=data, **dict.fromkeys(COUNTS, 0))
         cell.expire(tick_of(spec, timers.getCurrentWatermarkInMs()))
         cell.save()
         tally = cell.tally

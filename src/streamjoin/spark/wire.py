@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 
 from streamjoin.core.columns import as_numpy, flat
 from streamjoin.core.kernels.layout import Array
 
-HEAVIEST = 1 << 25  # bytes of rows that travel or are kept in one piece, about
+HEAVIEST = 1 << 25  # bytes of rows that are handled or kept in one piece, about
+PACKET = 1 << 18  # and that Spark handles as one value: it may put a thousand of them into one Arrow batch
 
 _FOR_STATE = pa.ipc.IpcWriteOptions(compression="lz4") if pa.Codec.is_available("lz4") else pa.ipc.IpcWriteOptions()
 
@@ -20,6 +23,18 @@ def pack(table: pa.Table, compress: bool = False) -> bytes:
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table.combine_chunks())
     return bytes(sink.getvalue())
+
+
+def packets(table: pa.Table) -> Iterator[bytes]:
+    """A table as Arrow streams of a size that Spark can take many of."""
+    rows = 1 + int(PACKET / (1 + row_bytes(table)))
+    for start in range(0, table.num_rows, rows):
+        yield pack(table.slice(start, rows))
+
+
+def row_bytes(table: pa.Table) -> float:
+    """How wide rows are on average."""
+    return float(table.nbytes / max(1, table.num_rows))
 
 
 def unpack(data: bytes | pa.Buffer) -> pa.Table:

@@ -14,6 +14,7 @@ from streamjoin.spark.pipeline.endpoints import CONSOLE, Endpoint, check_reachab
 from streamjoin.spark.pipeline.memo import check_checkpoint, remember
 from streamjoin.spark.pipeline.session import Cluster, check_kafka, session
 from streamjoin.spark.pipeline.stop import Stop
+from streamjoin.spark.settings import BATCH_BYTES
 
 MALFORMED = ("fail", "drop")
 _LOOK = 0.25  # seconds between two looks at a running query
@@ -238,6 +239,11 @@ def explained(error: Exception) -> PipelineError:
     own = re.findall(r"streamjoin\.errors\.\w+: (.*)", text)
     if own:
         return PipelineError(own[-1].strip())
+    if "OversizedAllocationException" in text:
+        return PipelineError(
+            "rows are so wide that a batch of them would exceed Arrow's 2 GiB; have Spark watch the size of its "
+            f"batches: --conf {BATCH_BYTES}=64m"
+        )
     raised = re.findall(r"(?m)^\s*(?:Caused by: )?([\w.$]+(?:Exception|Error): .*)$", text)
     words = raised[-1] if raised else text.strip().splitlines()[0]
     words = re.sub(r"^\[STREAM_FAILED\].* terminated with exception: |(?: SQLSTATE: \w+)+$", "", words.strip())
