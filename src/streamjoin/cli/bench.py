@@ -123,7 +123,7 @@ def spark(
     memory: Annotated[str, typer.Option(help="Of Spark's driver, which in local mode is all of it.")] = "8g",
     as_json: AsJson = False,
 ) -> None:
-    """The Spark engine against Spark's own joins, made legal by hand; takes about half an hour."""
+    """The Spark engine against Spark's own joins, made legal by hand; takes more than half an hour."""
     from streamjoin.spark.pipeline.session import Cluster, check_installed, session
 
     chosen = _chosen(parts, SPARK_PARTS)
