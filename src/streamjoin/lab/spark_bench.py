@@ -145,7 +145,8 @@ class Bench:
                 self._check(engine, (joined["c"], joined["h"] or 0), wanted)
                 if sum(spent[engine]) >= self._sizes.static_seconds:
                     del waiting[engine]
-        for engine, best in ((engine, min(several)) for engine, several in spent.items()):
+        for engine, several in spent.items():
+            best = min(several)
             self._add(engine, "static band", rows, 2 * rows / best, rows * rows / best, 1_000 * best, rows)
 
     def _band_joins(self) -> tuple[tuple[str, Maker], ...]:
