@@ -17,8 +17,8 @@ import psutil
 
 import spark_victim
 import streams
+from feeds import Folders
 from oracle import Interval, Row, pairs
-from test_spark_join import Folders
 
 ROWS, PATIENCE = 16, 400.0  # rows of a file; seconds
 PARTITIONS = 2
