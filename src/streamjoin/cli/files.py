@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +13,7 @@ import pyarrow as pa
 
 from streamjoin.cli import codecs
 from streamjoin.errors import FileError, suggest
+from streamjoin.folders import atomically
 
 STANDARD = "-"
 
@@ -242,43 +240,3 @@ class _Stream:
     def close(self) -> None:
         self._file.flush()
         self.closed = True
-
-
-@contextmanager
-def atomically(path: Path) -> Iterator[IO[bytes]]:
-    """A file that appears under its name complete and on the disk, or not at all.
-
-    What is written goes to a temporary file beside it, since only a rename within one file system is atomic.
-    A symbolic link is followed and the mode of a file that is replaced is kept, as cp does.
-    """
-    path = Path(os.path.realpath(path))
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb", closefd=False) as file:
-            yield file
-        os.fsync(handle)
-        os.fchmod(handle, _mode(path))
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    finally:
-        os.close(handle)
-    _sync_folder(path.parent)
-
-
-def _mode(path: Path) -> int:
-    if path.exists():
-        return stat.S_IMODE(path.stat().st_mode)
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -6,12 +6,11 @@ Spark counts sources and remembers offsets, not names: with another folder it wo
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from streamjoin.errors import FileError, OptionError
+from streamjoin.folders import atomically
 from streamjoin.spark.pipeline.endpoints import Endpoint
 
 NOTE = "streamjoin-pipeline.json"
@@ -28,7 +27,9 @@ def check_checkpoint(folder: str, words: dict[str, Any], output: Endpoint) -> di
     if begun and note.exists():
         try:
             before = json.loads(note.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            if not isinstance(before, dict):
+                raise ValueError("it holds no JSON object")
+        except (OSError, ValueError, RecursionError) as error:
             raise FileError(f'--checkpoint "{folder}": its note {NOTE} cannot be read: {error}') from error
         for option, value in words.items():
             if before.get(option) != value and not (value is None and option in SETTLED):
@@ -55,14 +56,12 @@ def check_checkpoint(folder: str, words: dict[str, Any], output: Endpoint) -> di
 
 
 def remember(folder: str, words: dict[str, Any]) -> None:
-    """Writes the note, whole or not at all."""
+    """Writes the note, whole and on the disk, or not at all."""
     path = Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path, prefix=f".{NOTE}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(words, file, indent=1)
-        os.replace(temporary, path / NOTE)
+        with atomically(path / NOTE) as file:
+            file.write(json.dumps(words, indent=1).encode())
     except OSError as error:
         raise FileError(f'--checkpoint "{folder}" cannot be written: {error.strerror}; name another folder') from error
 
