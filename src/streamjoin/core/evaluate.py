@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from streamjoin.core.analysis import analyse
 from streamjoin.core.cache import load_module
-from streamjoin.core.codegen import HEAD, Program
+from streamjoin.core.codegen import Program, head
 from streamjoin.core.columns import physical_columns
 from streamjoin.core.intake import overflow
 from streamjoin.core.kernels.layout import TROUBLE_FIELDS, Array
@@ -40,7 +40,7 @@ def evaluate_all(
     boxes or keys deny it, since then some access path would miss it.
     """
     programs = [Program(analyse(resolve(tree, schema_r, schema_s))) for tree in trees]
-    source = HEAD
+    source = head()
     for k, program in enumerate(programs):
         source += program.match_text("r").replace("def match(", f"def match_{k}(")
         for side in "rs":

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
-import tempfile
 import time
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -14,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamjoin.core.cache import cache_folder
+from streamjoin.core.cache import kept
 
 if TYPE_CHECKING:
     from streamjoin.core.store import Store, Tuples
@@ -64,25 +62,26 @@ def calibrated() -> Costs:
     JSON in the cache folder, under a hash of the processor's name and Numba's version. A broken file is measured anew;
     where none can be written, every process measures for itself.
     """
-    return _calibrated(_place())
+    return _calibrated(kept().path, _name())
 
 
 def remembered() -> Costs | None:
     """What was measured here before, if anything: `calibrated` without the measuring."""
-    return _read(_place())
+    return _read(_name())
 
 
-def _place() -> Path:
-    return cache_folder() / f"costs-{_machine()}.json"
+def _name() -> str:
+    return f"costs-{_machine()}.json"
 
 
 @lru_cache
-def _calibrated(path: Path) -> Costs:
-    kept = _read(path)
-    if kept is None:
-        kept = _measure()
-        _write(path, kept)
-    return kept
+def _calibrated(folder: str, name: str) -> Costs:
+    known = _read(name)
+    if known is None:
+        known = _measure()
+        told = {what: cost for what, cost in asdict(known).items() if what not in ASSUMED}
+        kept().keep(name, json.dumps(told, indent=2).encode())
+    return known
 
 
 def _machine() -> str:
@@ -103,27 +102,16 @@ def processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def _read(path: Path) -> Costs | None:
+def _read(name: str) -> Costs | None:
     """The kept measurement, if there is one and it makes sense."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        told = json.loads(kept().read(name) or b"")
         costs = Costs(**{**told, "band": Price(**told["band"]), "hash": Price(**told["hash"])})
         indexes = (*asdict(costs.band).values(), *asdict(costs.hash).values())
         scans = (costs.scan, costs.exact, costs.merge, costs.hop)
         return costs if all(0 < x < 1 for x in scans) and all(0 <= x < 1 for x in indexes) else None
-    except (OSError, ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
-
-
-def _write(path: Path, costs: Costs) -> None:
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({name: cost for name, cost in asdict(costs).items() if name not in ASSUMED}, file, indent=2)
-        os.replace(temporary, path)
-    except OSError:
-        pass
 
 
 def _measure() -> Costs:
