@@ -431,7 +431,9 @@ def test_a_cache_that_is_deleted_comes_back_and_leaves_no_old_files(tmp_path: Pa
     assert root.stat().st_mode & 0o777 == 0o700
     kept = set((root / "test").iterdir())
     assert kept
-    for old in (root / "test" / "half.tmp", root / "gone" / "0-chunk"):
+    name = next(path.name for path in kept)
+    unfinished = f".{name[:40]}.{'0' * 16}.part"
+    for old in (root / "test" / unfinished, root / "gone" / name):
         old.parent.mkdir(exist_ok=True)
         old.touch()
         for path in (old, old.parent):

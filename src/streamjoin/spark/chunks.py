@@ -3,7 +3,8 @@
 The truth is in Spark's state store. A file is named by the digest of what the state store holds, so that a replay, an
 older run or another query can never be mistaken; it appears under its name only when it is whole. Every file may be
 deleted at any time: whoever misses one makes it again. Files that other code wrote, or that were written before the
-host last started and may not have reached the disk, are as good as missing.
+host last started and may not have reached the disk, are as good as missing. The folder is private (`folders.py`); where
+it cannot be, chunks are made from the state every time.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import json
 import math
 import mmap
 import os
-import shutil
+import re
+import stat
 import tempfile
 import time
 from collections import OrderedDict
@@ -25,9 +27,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.core.compiled import PACKAGE
+from streamjoin.core.cache import imports_digest
 from streamjoin.core.kernels.layout import Array
 from streamjoin.core.store.frozen import check
+from streamjoin.folders import DAY, Private
 from streamjoin.spark.engine import Chunk
 from streamjoin.spark.wire import pack, unpack
 
@@ -35,41 +38,42 @@ ALIGNED = 64
 KEPT_DAYS = 3.0
 MOST_MAPPED = 2048  # chunks that one process keeps mapped
 SWEPT_SECONDS = 3600.0
+NAMES = re.compile(r"[0-9a-f]+-[0-9]+-[0-9a-f]{32}|tmp[0-9a-z_]{8}\.tmp")  # the latter by earlier versions, unfinished
 
 
 def cache_root() -> Path:
     """The folder of all chunk files of this user on this host: in STREAMJOIN_CHUNKS, or in the temporary folder."""
     chosen = os.environ.get("STREAMJOIN_CHUNKS")
-    return Path(chosen or tempfile.gettempdir()) / f"streamjoin-chunks-{os.getuid()}"
+    return Path(chosen or tempfile.gettempdir()) / f"streamjoin-chunks-{os.geteuid()}"
 
 
 class ChunkCache:
     """The chunks of one query on this host."""
 
     def __init__(self, query: str, root: Path | None = None) -> None:
-        self._folder = (root or cache_root()) / query
+        self._root = Private(
+            root or cache_root(), variable="STREAMJOIN_CHUNKS", loss="windows are read from Spark's state every time"
+        )
+        self._folder = self._root / query
         self._mapped: OrderedDict[str, Chunk] = OrderedDict()
         self.hits = 0
         self.misses = 0
         self._swept = -math.inf
-        self._usable = self._open()
+        self._usable = self._in_use()
 
-    def _open(self) -> bool:
-        """Makes the folder, or makes it again; without one, chunks are made from the state every time."""
-        root = self._folder.parent
+    def _in_use(self) -> bool:
+        """Makes the folder if it is missing, and has it look used; now and then old files are removed."""
         try:
-            root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if root.stat().st_uid != os.getuid():
-                return False
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            os.utime(self._folder)
+            with self._folder.opened(make=True) as handle:
+                os.utime(handle)
         except FileNotFoundError:
             return True  # deleted just now, which anyone may do: the next chunk makes it again
-        except OSError:
+        except OSError as error:
+            self._folder.tell(error)
             return False
         if time.monotonic() - self._swept > SWEPT_SECONDS:
             self._swept = time.monotonic()
-            _sweep(root)
+            _sweep(self._root)
         return True
 
     def get(self, name: str, make: Callable[[], Chunk]) -> Chunk:
@@ -90,19 +94,7 @@ class ChunkCache:
 
     def put(self, name: str, chunk: Chunk) -> Chunk:
         """Writes a chunk for all workers of this host; what comes back lies in the file if that worked."""
-        if not self._usable or not self._open():
-            return chunk
-        try:
-            handle, temporary = tempfile.mkstemp(dir=self._folder, suffix=".tmp")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    for part in _parts(chunk):
-                        file.write(part)
-                os.replace(temporary, self._folder / name)
-            except BaseException:
-                os.unlink(temporary)
-                raise
-        except OSError:
+        if not self._usable or not self._in_use() or not self._folder.keep(name, *_parts(chunk)):
             return chunk
         found = self._read(name) or chunk
         self._keep(name, found)
@@ -112,7 +104,7 @@ class ChunkCache:
         """Forgets a chunk that the state no longer has."""
         self._mapped.pop(name, None)
         if self._usable:
-            (self._folder / name).unlink(missing_ok=True)
+            self._folder.remove(name)
 
     def keep_only(self, family: str, names: set[str]) -> None:
         """Forgets which of a cell's chunks the state no longer has: another worker may have dropped their files."""
@@ -128,17 +120,16 @@ class ChunkCache:
         if not self._usable:
             return None
         try:
-            with open(self._folder / name, "rb") as file:
+            with self._folder.file(name) as file:
                 return _parse(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
-        except (OSError, ValueError, KeyError, pa.ArrowInvalid):
+        except Exception:  # missing, damaged or not ours: it is made again, whatever is wrong with it
             return None
 
 
 @cache
 def _magic() -> bytes:
     """What every file begins with: a digest of all code that decides how a chunk looks, and of the host's start."""
-    sources = [path for folder in ("core", "spark") for path in sorted((PACKAGE / folder).rglob("*.py"))]
-    code = hashlib.blake2b(b"\0".join(path.read_bytes() for path in sources), digest_size=8)
+    code = hashlib.blake2b(imports_digest("from streamjoin.spark.cell import Cell").encode(), digest_size=8)
     try:
         started = Path("/proc/sys/kernel/random/boot_id").read_text()
     except OSError:
@@ -186,23 +177,18 @@ def _aligned(size: int) -> int:
     return -(-size // ALIGNED) * ALIGNED
 
 
-def _sweep(root: Path) -> None:
+def _sweep(root: Private) -> None:
     """Removes what is days old: folders of queries that no longer run here; in the others, files that a killed worker
     left unfinished and chunks of cells that moved to another host. A chunk that is still needed costs one miss.
+
+    Only files with names that we give, by descriptors and following no link; folders only once they are empty.
     """
-    for folder in _older(root):
-        shutil.rmtree(folder, ignore_errors=True)
-    for file in [file for folder in root.glob("*/") for file in _older(folder)]:
-        with suppress(OSError):
-            file.unlink()
-
-
-def _older(folder: Path) -> list[Path]:
-    """What in a folder has not changed for days. Others may be deleting there."""
-    out = []
-    with suppress(OSError):
-        for path in folder.iterdir():
+    before = time.time() - KEPT_DAYS * DAY
+    with suppress(OSError), root.opened() as folder:
+        for query in os.listdir(folder):
             with suppress(OSError):
-                if time.time() - path.stat().st_mtime > KEPT_DAYS * 86400:
-                    out.append(path)
-    return out
+                info = os.stat(query, dir_fd=folder, follow_symlinks=False)
+                if stat.S_ISDIR(info.st_mode):
+                    (root / query).sweep(NAMES, KEPT_DAYS)
+                    if info.st_mtime < before:
+                        os.rmdir(query, dir_fd=folder)
