@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from streamjoin.errors import OptionError, PipelineError, StreamjoinError, UnsupportedError
+from streamjoin.errors import FileError, OptionError, PipelineError, StreamjoinError, UnsupportedError
+from streamjoin.folders import reason
 from streamjoin.java import REMEDY, search
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
@@ -93,7 +94,12 @@ class Log:
     """What Spark and its Python workers write: kept in a file, shown if the pipeline fails, else removed."""
 
     def __init__(self) -> None:
-        handle, name = tempfile.mkstemp(prefix="streamjoin-spark-", suffix=".log")
+        try:
+            handle, name = tempfile.mkstemp(prefix="streamjoin-spark-", suffix=".log")
+        except OSError as error:
+            raise FileError(
+                f"there is no place for Spark's log: {reason(error)}; name a folder for temporary files with TMPDIR"
+            ) from error
         os.close(handle)
         self.path = Path(name)
 
@@ -128,15 +134,18 @@ def session(cluster: Cluster) -> Iterator[Any]:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    log = Log()
     builder = SparkSession.builder.master(cluster.master).appName(cluster.name)
     for key, value in cluster.settings().items():
         builder = builder.config(key, value)
+    log = Log()
     try:
         with log.taking_stderr():
             spark = builder.getOrCreate()
     except (PySparkException, OSError) as error:
         raise _not_started(cluster, log, error) from error
+    except BaseException:  # interrupted: nobody would look for the log
+        log.remove()
+        raise
     spark.sparkContext.setLogLevel(cluster.conf.get("spark.log.level", "ERROR"))
     try:
         yield spark
