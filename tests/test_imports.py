@@ -130,6 +130,11 @@ def test_nothing_below_knows_the_command_line() -> None:
         assert not offenders(folder, ("typer", "rich", "streamjoin.cli"), everywhere=True)
 
 
+def test_folders_are_a_leaf() -> None:
+    known = {name for name in imports(ROOT / "folders.py", everywhere=True) if name.startswith("streamjoin")}
+    assert known == {"streamjoin.errors", "streamjoin.errors.FileError"}
+
+
 def test_predicate_text_is_never_run() -> None:
     """The SQL text of a user is data: no eval or exec outside the code that loads generated kernels."""
     for path in files("core/predicate"):

@@ -7,8 +7,10 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
+import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -243,6 +245,61 @@ def test_forks_and_others_write_at_once(tmp_path: Path) -> None:
         children.append(child)
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
     assert len(os.listdir(folder.path)) == 201
+
+
+def as_neighbour(work: Callable[[], None]) -> None:
+    """Runs something as another user, in a child process."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setegid(NEIGHBOUR)
+            os.seteuid(NEIGHBOUR)
+            work()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder as /tmp is: everybody may write there, and remove what is theirs."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o1777)
+        yield Path(folder)
+
+
+@needs_root
+def test_two_users_and_one_temporary_folder(shared: Path) -> None:
+    def theirs() -> None:
+        private(shared / "theirs", "inner").write("file", b"content")
+        assert private(shared / "theirs", "inner").read("file") == b"content"
+        with pytest.raises(OSError, match=r"belongs to user 0|Permission denied"):
+            private(shared / "ours").write("file", b"content")
+
+    private(shared / "ours").write("file", b"ours")
+    as_neighbour(theirs)
+    assert f"belongs to user {NEIGHBOUR}" in refused(private(shared / "theirs"))
+    assert private(shared / "ours").read("file") == b"ours"
+
+
+@needs_root
+def test_a_folder_that_is_read_only(shared: Path) -> None:
+    """What is there is read; what is new is done without, with one warning."""
+
+    def theirs() -> None:
+        folder = private(shared / "theirs")
+        folder.write("file", b"content")
+        os.chmod(folder.path, 0o500)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            assert not folder.keep("new", b"content")
+            assert not folder.keep("newer", b"content")
+        assert len(told) == 1 and "Permission denied" in str(told[0].message)
+        assert folder.read("file") == b"content"
+
+    as_neighbour(theirs)
 
 
 # The sweep of chunk files.
