@@ -95,8 +95,8 @@ def imported(text: str) -> set[str]:
 
     But not this one, which decides where machine code is kept and not how it looks.
 
-    >>> sorted(imported("from streamjoin import errors"))
-    ['streamjoin', 'streamjoin.errors']
+    >>> sorted(imported("from streamjoin.folders import Private"))
+    ['streamjoin.errors', 'streamjoin.folders']
     """
     found: set[str] = set()
     todo = set(_named(text))
