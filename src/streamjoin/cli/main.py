@@ -17,7 +17,6 @@ from streamjoin.errors import PipelineError, StreamjoinError
 FAILED = 1
 REFUSED = 2
 INTERRUPTED = 130
-TERMINATED = 143
 
 app = typer.Typer(
     help="Joins two streams or tables under any predicate within a sliding window.",
@@ -59,7 +58,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the program and returns its exit code; 2 says that the request or its input was refused."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words  # accepted before and after the command's name
-    previous = signal.signal(signal.SIGTERM, _terminate)
+    previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number in previous:
+        if previous[number] is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, _terminate)
     # Importing a compiler makes many objects that stay; looking for garbage among them takes a tenth of a short run.
     gc.set_threshold(100_000)
     try:
@@ -78,13 +80,14 @@ def main(arguments: list[str] | None = None) -> int:
         kind = type(error).__name__
         return _report(f"unexpected {kind}: {error} (run again with --debug to see where)", FAILED, debug)
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
     return 0
 
 
 def _terminate(number: int, frame: object) -> None:
-    """Lets a terminated program remove its temporary file."""
-    raise SystemExit(TERMINATED)
+    """Lets a program that is terminated, or loses its terminal, remove its temporary file."""
+    raise SystemExit(128 + number)
 
 
 def _report(message: str, code: int, debug: bool) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,6 @@ from streamjoin.errors import OptionError
 
 if TYPE_CHECKING:
     from streamjoin.spark.pipeline.run import Request
-
-INTERRUPTED = 130
-TERMINATED = 143
 
 # By engine: the options that the other one does not have, by the names of their parameters.
 ONLY = {
@@ -104,7 +100,7 @@ def request(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str, 
 
 
 def pipeline(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str, str] | None, as_json: bool) -> None:
-    """Runs it and prints what it did, or only what it would do; exit code 130 or 143 if it was stopped by a signal."""
+    """Runs it and prints what it did, or only what it would do; exit code 128 + n if signal n stopped it."""
     from streamjoin.cli.live import Live
     from streamjoin.spark.pipeline.endpoints import CONSOLE, pairs
     from streamjoin.spark.pipeline.run import explain, run
@@ -124,17 +120,19 @@ def pipeline(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str,
     stop = Stop()
     with Live("streamjoin join", _expected(asked)) as live:
         report = run(asked, cluster, stop, live)
+    ended = "all input joined"
+    if not report["finished"]:
+        ended = "stopped" + ("" if asked.checkpoint is None else "; the same command goes on from the checkpoint")
     if as_json:
         print(json.dumps(report))
-    else:
-        ended = "all input joined" if report["finished"] else "stopped; the same command goes on from the checkpoint"
+    if not as_json or not report["finished"]:
         print(
             f"{report['results']:,} results from {report['rows_in']:,} rows in {report['seconds']:.1f} s, "
             f"{report['late']:,} late rows: {ended}",
             file=sys.stderr,
         )
     if stop.number is not None:
-        raise typer.Exit(TERMINATED if stop.number == signal.SIGTERM else INTERRUPTED)
+        raise typer.Exit(128 + stop.number)
 
 
 def _expected(asked: Request) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from streamjoin.spark.pipeline.stop import Stop
 from streamjoin.spark.settings import BATCH_BYTES
 
 MALFORMED = ("fail", "drop")
+_SAME_SIGNAL = 0.5  # seconds between the ends of Java and the signal for Python, if both were sent one
 _LOOK = 0.25  # seconds between two looks at a running query
 _LAST_FIGURES = 5.0  # seconds to wait for what the listener is told about the last batch
 
@@ -136,13 +138,14 @@ def run_in(
     earlier: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The same in a session that is already there."""
+    from py4j.protocol import Py4JError
     from pyspark.errors import StreamingQueryException
 
     from streamjoin.spark.metrics import JoinListener
 
     def took(batch: dict[str, Any]) -> None:
         figures.add(batch)
-        report("running", figures)
+        report("stopping" if stop.is_set() else "running", figures)
 
     request = _settled(spark, request, earlier or {})
     joined = result(spark, request)
@@ -152,27 +155,30 @@ def run_in(
     spark.streams.addListener(listener)
     began = time.perf_counter()
     query = None
+    finished = False
     try:
         report("preparing the first batch" if earlier is None else "going on from the checkpoint", figures)
-        query = _writer(joined, request).start()
-        while not query.awaitTermination(_LOOK):
-            if stop.is_set():
-                report("stopping", figures)
-                break
-        stopped = stop.is_set()
-        query.stop()
-        _await_last(query, figures)
-    except StreamingQueryException as error:
-        raise explained(error) from error
-    finally:
-        if query is not None and query.isActive:
-            query.stop()
-        spark.streams.removeListener(listener)
+        if not stop.is_set():
+            query = _writer(joined, request).start()
+        while query is not None and not finished and not stop.is_set():
+            finished = query.awaitTermination(_LOOK)
+        if not finished:
+            report("stopping", figures)
+        elif spark.sparkContext._jsc.sc().isStopped():
+            raise ConnectionError("Spark has stopped, and its query with it")
+        _leave(spark, query, listener, figures)
+    except Exception as error:
+        with suppress(Py4JError, OSError):
+            _leave(spark, query, listener, figures)
+        # Whoever ends all processes of a service ends Java as well: then this is how the wish shows.
+        if not isinstance(error, StreamingQueryException | Py4JError | OSError) or not stop.wait(_SAME_SIGNAL):
+            raise explained(error) if isinstance(error, StreamingQueryException) else error
+        finished = False
     return {
         "engine": "spark",
         "output": request.words.get("--output", request.output.place),
         "seconds": round(time.perf_counter() - began, 3),
-        "finished": not stopped,
+        "finished": finished,
         "resumed": earlier is not None,
         **figures.summary(),
     }
@@ -266,12 +272,16 @@ def _writer(joined: Any, request: Request) -> Any:
     return writer
 
 
-def _await_last(query: Any, figures: Figures) -> None:
-    """The listener is told a little later than the query ends."""
-    last = query.lastProgress
+def _leave(spark: Any, query: Any, listener: Any, figures: Figures) -> None:
+    """Stops what still runs. The listener is told a little later than the query ends."""
+    last = None
+    if query is not None:
+        query.stop()
+        last = query.lastProgress
     limit = time.monotonic() + _LAST_FIGURES
     while last is not None and not figures.knows(int(last["batchId"])) and time.monotonic() < limit:
         time.sleep(0.05)
+    spark.streams.removeListener(listener)
 
 
 def _interval(option: str, text: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,8 +18,11 @@ from typing import Any
 from streamjoin.errors import FileError, OptionError, PipelineError, StreamjoinError, UnsupportedError
 from streamjoin.folders import reason
 from streamjoin.java import REMEDY, search
+from streamjoin.spark.pipeline.jvm import Jvm
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+TRIES = "spark.task.maxFailures"
+_DYING = 3.0  # seconds in which a Java that fails under us will have ended
 _PROVIDER = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 
 
@@ -28,6 +34,16 @@ class Cluster:
     conf: dict[str, str] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
     name: str = "streamjoin"
+
+    @property
+    def url(self) -> str:
+        """The master for Spark. In local mode it tries a task once, whatever the settings say, unless the master says more.
+
+        >>> Cluster("local[2]").url, Cluster("local[2, 1]").url, Cluster("local").url, Cluster("spark://host:7077").url
+        ('local[2, 4]', 'local[2, 1]', 'local[1, 4]', 'spark://host:7077')
+        """
+        found = re.fullmatch(r"local(?:\[([0-9]+|\*)\])?", self.master)
+        return f"local[{found[1] or 1}, {self.conf.get(TRIES, '4')}]" if found else self.master
 
     def settings(self) -> dict[str, str]:
         """All settings that the session is started with."""
@@ -50,7 +66,7 @@ class Cluster:
                 own["spark.network.timeout"] = "86400s"
         if self.packages:
             own["spark.jars.packages"] = ",".join(self.packages)
-        return own | required() | self.conf
+        return own | required() | self.conf | {"spark.master": self.url, "spark.app.name": self.name}
 
 
 def _cores(master: str) -> int:
@@ -126,39 +142,79 @@ class Log:
 def session(cluster: Cluster) -> Iterator[Any]:
     """A started session; stopped at the end. If something fails, the error names the file that Spark logged to."""
     check_installed()
-    java = search().java
-    assert java is not None
-    os.environ["JAVA_HOME"] = java.home
+    found = search().java
+    assert found is not None
+    os.environ["JAVA_HOME"] = found.home
     if cluster.master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else whatever python3 is first on PATH
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(cluster.master).appName(cluster.name)
-    for key, value in cluster.settings().items():
-        builder = builder.config(key, value)
     log = Log()
     try:
         with log.taking_stderr():
-            spark = builder.getOrCreate()
-    except (PySparkException, OSError) as error:
+            settings = cluster.settings()
+            java = Jvm(settings)
+            spark = SparkSession.builder.config(map=settings).getOrCreate()
+        spark.sparkContext.setLogLevel(cluster.conf.get("spark.log.level", "ERROR"))
+        _hush(spark)
+    except (PySparkException, Py4JError, OSError) as error:
         raise _not_started(cluster, log, error) from error
-    except BaseException:  # interrupted: nobody would look for the log
+    except BaseException:  # a signal
         log.remove()
         raise
-    spark.sparkContext.setLogLevel(cluster.conf.get("spark.log.level", "ERROR"))
     try:
         yield spark
     except BaseException as error:
-        spark.stop()
-        known = isinstance(error, StreamjoinError | KeyboardInterrupt | SystemExit)
-        if known and not isinstance(error, PipelineError):
-            log.remove()
-        else:
+        failure = _failure(error, java)
+        if isinstance(failure, PipelineError) or not isinstance(
+            failure, StreamjoinError | KeyboardInterrupt | SystemExit
+        ):
             print(f"streamjoin: Spark's log is kept in {log.path}", file=sys.stderr)
-        raise
-    spark.stop()
+        else:
+            log.remove()
+        if isinstance(failure, Exception) or not java.is_ours:  # else it was a second signal, which waits for nobody
+            _stop(spark, java)
+        java.end()
+        if failure is error:
+            raise
+        raise failure from error
+    _stop(spark, java)
+    java.end()
     log.remove()
+
+
+def _stop(spark: Any, java: Jvm) -> None:
+    """Stops the session as far as Java still listens: it may get the same signal as Python, and be on its way out."""
+    from py4j.protocol import Py4JError
+
+    with suppress(Py4JError, OSError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if java.death(0) is None:
+            spark.stop()
+
+
+def _failure(error: BaseException, java: Jvm) -> BaseException:
+    """The error itself, or that Java has ended, which makes all sorts of errors."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    if not isinstance(error, Exception) or isinstance(error, StreamjoinError) and not isinstance(error, PipelineError):
+        return error
+    lost = isinstance(error, Py4JError | OSError) and not isinstance(error, Py4JJavaError)
+    death = java.death(_DYING if lost else 0)
+    if death is None:
+        return error
+    return PipelineError(f"{death}. With a checkpoint, the same command goes on where it was")
+
+
+def _hush(spark: Any) -> None:
+    """Where Java ends first, PySpark's thread for accumulators and Py4J's log would print tracebacks."""
+    spark.sparkContext._accumulatorServer.handle_error = lambda request, address: None
+    if not logging.getLogger().handlers:
+        handler = logging.StreamHandler()
+        handler.addFilter(lambda record: "py4j" not in record.pathname)
+        logging.getLogger().addHandler(handler)
 
 
 def _not_started(cluster: Cluster, log: Log, error: Exception) -> StreamjoinError:

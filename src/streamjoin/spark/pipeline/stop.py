@@ -1,20 +1,26 @@
-"""Ctrl-C and termination as a wish: the running pipeline sees it between two looks and stops cleanly."""
+"""Ctrl-C, termination and a closed terminal as a wish: the running pipeline sees it between two looks and stops."""
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, current_thread, main_thread
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stop:
-    """Set by the first signal, or by hand; a second signal ends the program at once."""
+    """Set by the first signal, or by hand; a second signal ends the program at once.
+
+    To be made before Spark starts: a signal that was ignored then (nohup, a job in the background) stays so.
+    """
 
     def __init__(self) -> None:
         self._event = Event()
+        self._ignored = [number for number in SIGNALS if signal.getsignal(number) is signal.SIG_IGN]
+        self._terminals = [stream for stream in (1, 2) if os.isatty(stream)]
         self.number: int | None = None
 
     def set(self) -> None:
@@ -22,6 +28,10 @@ class Stop:
 
     def is_set(self) -> bool:
         return self._event.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the wish is there, or comes within so long."""
+        return self._event.wait(seconds)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -32,7 +42,8 @@ class Stop:
         if current_thread() is not main_thread():
             yield
             return
-        before = {number: signal.signal(number, self._take) for number in SIGNALS}
+        taken = {number: signal.SIG_IGN if number in self._ignored else self._take for number in SIGNALS}
+        before = {number: signal.signal(number, handler) for number, handler in taken.items()}
         try:
             yield
         finally:
@@ -41,6 +52,9 @@ class Stop:
 
     def _take(self, number: int, frame: object) -> None:
         if self.number is not None:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
         self.number = number
+        for stream in self._terminals:
+            if not os.isatty(stream):  # it was closed; whoever writes there from now on would fail
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         self._event.set()
