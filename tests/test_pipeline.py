@@ -21,7 +21,7 @@ import pytest
 
 import streamjoin as sj
 from streamjoin.cli import main
-from streamjoin.errors import FileError, OptionError, SchemaError
+from streamjoin.errors import FileError, OptionError, PipelineError, SchemaError
 from streamjoin.spark.frames import default_cells
 from streamjoin.spark.pipeline.endpoints import sink, source
 from streamjoin.spark.pipeline.run import Figures, Request, check, run_in
@@ -149,6 +149,71 @@ def test_csv_tells_its_types_and_json_comes_out(spark: Any, tmp_path: Path) -> N
     assert 'name "0", quoted' in names or len(names) > 100
 
 
+def test_dropped_rows_are_counted(spark: Any, tmp_path: Path) -> None:
+    """In CSV: a wrong number of fields, a text for a number, no time. In JSON: no object, half of one, a wrong type."""
+    r, s = tables()
+    store(r, tmp_path / "r", "csv")
+    store(s, tmp_path / "s", "json")
+    with (tmp_path / "r" / "part-1.csv").open("a") as file:
+        file.write('2026-01-01 00:00:12Z,1\n2026-01-01 00:00:12Z,many,5.0,"x"\n,1000,500.0,"has no time"\n')
+    with (tmp_path / "s" / "part-3.json").open("a") as file:
+        file.write('oops\n{"ts": "2026-01-01T00:00:39Z", "m"\n{"ts": "2026-01-01T00:00:39Z", "m": 1, "a": "many"}\n')
+    left = source("--left", str(tmp_path / "r"), None, {"maxFilesPerTrigger": "2"}, R_TYPES)
+    right = source("--right", str(tmp_path / "s"), None, {"maxFilesPerTrigger": "2"}, S_TYPES)
+    done = run(spark, request(tmp_path, left, right, malformed="drop", left_schema=R_TYPES, right_schema=S_TYPES))
+    assert (done["malformed"], done["rows_in"], done["absent"]) == (6, 806, [])
+    assert pairs(spark, tmp_path) == expected()
+
+
+def test_json_that_does_not_fit_is_no_column(spark: Any, tmp_path: Path) -> None:
+    """Where the columns are told by the files, Spark would add one for such text."""
+    for side, table in zip("rs", tables(20), strict=True):
+        store(table, tmp_path / side, "json", 1)
+    with (tmp_path / "s" / "part-0.json").open("a") as file:
+        file.write("oops\n")
+    asked = request(tmp_path, folder_of("--left", tmp_path / "r"), folder_of("--right", tmp_path / "s"))
+    with pytest.raises(FileError, match=r"--right .* cannot be read as json"):
+        run(spark, asked)
+    done = run(spark, replace(asked, malformed="drop"))
+    assert (done["malformed"], done["rows_in"]) == (1, 41)
+    assert spark.read.parquet(str(tmp_path / "out")).columns == ["n", "name", "ts_r", "x", "a", "m", "ts_s"]
+
+
+def test_files_that_lost_a_column_are_told_and_counted(spark: Any, tmp_path: Path) -> None:
+    r, s = tables()
+    store(r.slice(0, 200), tmp_path / "r", "parquet", 2)
+    store(r.slice(200).drop_columns("name"), tmp_path / "r", "parquet", 2, first=2)
+    store(s.slice(0, 300), tmp_path / "s", "json", 3)
+    store(s.slice(300).drop_columns("a"), tmp_path / "s", "json", 1, first=3)
+    left = one_file_at_a_time("--left", tmp_path / "r", R_TYPES)
+    right = one_file_at_a_time("--right", tmp_path / "s", S_TYPES)
+    asked = request(tmp_path, left, right, left_schema=R_TYPES, right_schema=S_TYPES)
+    figures = Figures()
+    done = run_in(spark, asked, Stop(), lambda stage, figures: None, figures, check(asked))
+    assert sorted(done["absent"], key=str) == [
+        {"input": "--left", "column": "name", "files": 2, "rows": 200},
+        {"input": "--right", "column": "a", "files": 1, "rows": 100},
+    ]
+    assert sorted(figures.warnings) == [
+        f'--left: the file "{tmp_path}/r/part-2.parquet" has no column "name"; its 100 rows are null there',
+        f'--right: the file "{tmp_path}/s/part-3.json" has no column "a"; its 100 rows are null there',
+    ]
+    assert pairs(spark, tmp_path) == [(n, m) for n, m in expected() if m < 300]
+
+
+@pytest.mark.parametrize("columns", [["ts", "x", "n", "name"], ["ts", "n", "x"]], ids=["another order", "one less"])
+@pytest.mark.parametrize("malformed", ["fail", "drop"])
+def test_csv_with_other_columns_is_refused(spark: Any, tmp_path: Path, columns: list[str], malformed: str) -> None:
+    r, s = tables(20)
+    store(r.slice(0, 10), tmp_path / "r", "csv", 1)
+    store(s, tmp_path / "s", "csv", 1)
+    store(r.slice(10).select(columns), tmp_path / "r", "csv", 1, first=1)
+    left = source("--left", str(tmp_path / "r"), None, {}, R_TYPES)
+    asked = request(tmp_path, left, folder_of("--right", tmp_path / "s"), left_schema=R_TYPES, malformed=malformed)
+    with pytest.raises(PipelineError, match=r"part-1.csv has other columns than its stream.*enforceSchema=true"):
+        run(spark, asked)
+
+
 def test_refusals_that_need_the_columns(spark: Any, tmp_path: Path) -> None:
     r, s = tables(10)
     store(r, tmp_path / "r", "parquet", 1)
@@ -170,13 +235,14 @@ def test_refusals_that_need_the_columns(spark: Any, tmp_path: Path) -> None:
 def test_json_values_that_do_not_fit(spark: Any) -> None:
     from pyspark.sql.types import StructType
 
-    from streamjoin.spark.pipeline.frames import parsed
+    from streamjoin.spark.pipeline.frames import fitting, parsed
 
     columns = StructType.fromDDL("ts TIMESTAMP, x INT")
     good = '{"ts": "2026-01-01T00:00:00Z", "x": 1}', '{"ts": "2026-01-01T00:00:01Z"}'
     records = spark.createDataFrame([(text,) for text in (*good, "oops", '{"x": "many"}', "")], "value STRING")
-    assert [row["x"] for row in parsed(records, columns, "drop").collect()] == [1, None]
-    assert parsed(records, columns, "drop").columns == ["ts", "x"]
+    kept = fitting(parsed(records, columns, "drop"), "ts", "r")
+    assert [row["x"] for row in kept.collect()] == [1, None]
+    assert kept.columns == ["ts", "x"]
     assert parsed(records.limit(2), columns, "fail").count() == 2
     with pytest.raises(Exception, match="MALFORMED_RECORD"):
         parsed(records, columns, "fail").collect()

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import psutil
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -177,7 +178,7 @@ def written(folder: Path) -> np.ndarray[Any, Any]:
         if not log.name.startswith("."):
             names.update(json.loads(line)["path"].rpartition("/")[2] for line in log.read_text().splitlines()[1:])
     tables = [pq.read_table(folder / name, columns=["ts_r", "ts_s"]) for name in sorted(names)]
-    columns = [np.concatenate([table[name].cast("int64").to_numpy() for table in tables]) for name in ("ts_r", "ts_s")]
+    columns = [np.concatenate([table[name].cast(pa.timestamp("us", "UTC")).cast("int64").to_numpy() for table in tables]) for name in ("ts_r", "ts_s")]
     return np.stack(columns, axis=1)
 
 

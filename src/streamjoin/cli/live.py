@@ -22,6 +22,7 @@ class Live:
         self._stage = ""
         self._recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
         self._printed = 0.0
+        self._warned = 0
         self._screen: Any = None
         if sys.stderr.isatty():
             from rich.console import Console
@@ -41,6 +42,7 @@ class Live:
     def __call__(self, stage: str, figures: Figures) -> None:
         if figures.latest and (not self._recent or self._recent[-1] is not figures.latest):
             self._recent.append(figures.latest)
+        self._warn(figures.warnings)
         new, self._stage = stage != self._stage, stage
         if self._screen is not None:
             self._screen.update(self._table(figures))
@@ -61,8 +63,19 @@ class Live:
             ("watermark", str(latest.get("watermark") or "-")),
             ("state", f"{latest.get('state_rows') or 0:,} rows, {_bytes(latest.get('state_bytes') or 0)}"),
             ("late rows", f"{figures.late:,}"),
+            *([("malformed rows", f"{figures.malformed:,}")] if figures.malformed else []),
             ("batch", f"{latest.get('batch', '-')} in {(latest.get('batch_ms') or 0) / 1_000:.2f} s"),
         ]
+
+    def _warn(self, warnings: list[str]) -> None:
+        """Each warning once, above the table where there is one."""
+        while self._warned < len(warnings):
+            self._warned += 1
+            text = f"streamjoin: {warnings[self._warned - 1]}"
+            if self._screen is not None:
+                self._screen.console.print(text, markup=False, highlight=False)
+            else:
+                print(text, file=sys.stderr, flush=True)
 
     def _line(self, figures: Figures) -> str:
         if not figures.latest:
@@ -76,7 +89,7 @@ class Live:
         table = Table.grid(padding=(0, 2))
         table.add_row(Spinner("dots"), f"[bold]{self._title}[/bold]  {self._stage}")
         for name, value in self.rows(figures) if figures.latest else ():
-            table.add_row("", f"{name:<10} {value}")
+            table.add_row("", f"{name:<14} {value}")
         return table
 
 

@@ -128,11 +128,19 @@ def pipeline(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str,
     if not as_json or not report["finished"]:
         print(
             f"{report['results']:,} results from {report['rows_in']:,} rows in {report['seconds']:.1f} s, "
-            f"{report['late']:,} late rows: {ended}",
+            f"{report['late']:,} late rows{_left_out(report)}: {ended}",
             file=sys.stderr,
         )
     if stop.number is not None:
         raise typer.Exit(128 + stop.number)
+
+
+def _left_out(report: dict[str, Any]) -> str:
+    """What was dropped, and what was not there."""
+    said = f", {report['malformed']:,} malformed rows dropped" if report["malformed"] else ""
+    for gap in report["absent"]:
+        said += f", {gap['rows']:,} rows of {gap['input']} without column \"{gap['column']}\""
+    return said
 
 
 def _expected(asked: Request) -> int | None:

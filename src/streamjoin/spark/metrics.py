@@ -19,6 +19,7 @@ COUNTS = (
     "state_rows",
     "state_bytes",
 )
+MALFORMED = "malformed"  # counted where a pipeline drops rows, before they come to the join
 
 
 def flatten(progress: Any) -> dict[str, Any] | None:
@@ -30,7 +31,9 @@ def flatten(progress: Any) -> dict[str, Any] | None:
     observed = {name: row for name, row in progress.observedMetrics.items() if name.startswith(PREFIX)}
     if not observed and not any(op.operatorName.startswith("transformWithState") for op in progress.stateOperators):
         return None
-    counts = {name: sum(int(row[name] or 0) for row in observed.values()) for name in COUNTS}
+    counts = {
+        name: sum(int(row[name] or 0) for row in observed.values() if name in row) for name in (*COUNTS, MALFORMED)
+    }
     return {
         "batch": int(progress.batchId),
         "rows_in": int(progress.numInputRows),
@@ -44,7 +47,7 @@ class JoinListener(StreamingQueryListener):
     """Hands every micro-batch of every join to a function, as a dict:
 
     batch, rows_in, results, late, watermark, state_rows, state_bytes, comparisons, cells, chunks, cache_hits,
-    cache_misses, batch_ms. Attach it with `spark.streams.addListener(JoinListener(print))`.
+    cache_misses, batch_ms, and malformed, which only pipelines of the command line count. Attach it with `spark.streams.addListener(JoinListener(print))`.
     """
 
     def __init__(self, on_progress: Callable[[dict[str, Any]], None]) -> None:

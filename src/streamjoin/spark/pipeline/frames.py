@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamjoin.errors import FileError, SchemaError, suggest
+from streamjoin.spark.metrics import MALFORMED, PREFIX
 from streamjoin.spark.pipeline.endpoints import CONSOLE, Endpoint
 from streamjoin.spark.pipeline.schemas import schema_type
 
@@ -21,7 +22,8 @@ _STREAMING = (
     "cleansource",
     "sourcearchivedir",
 )
-_CORRUPT = "_streamjoin_malformed"
+_CORRUPT = "_streamjoin_malformed"  # Spark's column: the text of a row that does not fit
+_BAD = "_streamjoin_bad"
 TIMES = ("timestamp", "timestamp_ntz")
 
 
@@ -37,8 +39,19 @@ def stream(spark: Any, end: Endpoint, side: str, schema: str | None, time: str, 
         frame = _files(spark, end, columns, malformed)
     _check_time(frame, end, time)
     if malformed == "drop":
-        frame = frame.where(frame[f"`{time}`"].isNotNull())
+        frame = fitting(frame, time, side)
     return frame.withWatermark(time, delay)
+
+
+def fitting(frame: Any, time: str, side: str) -> Any:
+    """The rows that are not marked as malformed and have a time; the others are counted."""
+    from pyspark.sql import functions as F
+
+    bad = F.col(f"`{time}`").isNull()
+    if _BAD in frame.columns:
+        bad = bad | F.col(_BAD)
+    counted = frame.observe(f"{PREFIX}-{MALFORMED}-{side}", F.count(F.when(bad, 1)).alias(MALFORMED))
+    return counted.where(~bad).drop(_BAD)
 
 
 def write(frame: Any, end: Endpoint, checkpoint: str | None) -> Any:
@@ -72,7 +85,7 @@ def _consumed(spark: Any, end: Endpoint, columns: Any, malformed: str) -> Any:
 
 
 def parsed(records: Any, columns: Any, malformed: str) -> Any:
-    """The JSON objects in the column `value` as rows; one that does not fit fails the query, or is left out."""
+    """The JSON objects in the column `value` as rows; one that does not fit fails the query, or is marked."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -81,17 +94,22 @@ def parsed(records: Any, columns: Any, malformed: str) -> Any:
         return records.select(F.from_json(text, columns, {"mode": "FAILFAST"}).alias("row")).select("row.*")
     wider = StructType([*columns.fields, StructField(_CORRUPT, StringType())])
     row = F.from_json(text, wider, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT})
-    fitting = records.select(row.alias("row")).where(F.col("row").isNotNull()).select("row.*")
-    return fitting.where(F.col(_CORRUPT).isNull()).drop(_CORRUPT)
+    bad = F.col("row").isNull() | F.col(f"row.{_CORRUPT}").isNotNull()
+    return records.select(row.alias("row")).select("row.*", bad.alias(_BAD)).drop(_CORRUPT)
 
 
 def _files(spark: Any, end: Endpoint, columns: Any, malformed: str) -> Any:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType, StructField, StructType
 
     if columns is None:
         try:
-            reader = spark.read.format(end.format).options(**{**_INFER.get(end.format, {}), **_batch_only(end)})
+            options = {**_INFER.get(end.format, {}), **_batch_only(end)}
+            if end.format == "json":  # else there is a column for what does not fit
+                options.setdefault("mode", "FAILFAST" if malformed == "fail" else "DROPMALFORMED")
+            reader = spark.read.format(end.format).options(**options)
             columns = reader.load(end.place).schema
         except (PySparkException, Py4JJavaError) as error:
             words = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else str(error)
@@ -100,10 +118,17 @@ def _files(spark: Any, end: Endpoint, columns: Any, malformed: str) -> Any:
         if not columns.fields:
             raise SchemaError(f'{end.option} "{end.place}" tells no columns; give {end.option}-schema')
     options = dict(_READ.get(end.format, {}))
-    if end.format != "parquet":
-        options["mode"] = "FAILFAST" if malformed == "fail" else "DROPMALFORMED"
+    if end.format == "csv":
+        options["enforceSchema"] = "false"  # else columns are taken by position, whatever the header says
+    dropping = malformed == "drop" and end.format != "parquet"
+    if dropping:
+        options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+        columns = StructType([*columns.fields, StructField(_CORRUPT, StringType())])
+    elif end.format != "parquet":
+        options["mode"] = "FAILFAST"
     reader = spark.readStream.format(end.format).schema(columns)
-    return reader.options(**{**options, **end.options}).load(end.place)
+    rows = reader.options(**{**options, **end.options}).load(end.place)
+    return rows.withColumn(_BAD, F.col(_CORRUPT).isNotNull()).drop(_CORRUPT) if dropping else rows
 
 
 def _batch_only(end: Endpoint) -> dict[str, str]:

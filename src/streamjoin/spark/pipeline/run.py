@@ -18,6 +18,7 @@ from streamjoin.spark.pipeline.stop import Stop
 from streamjoin.spark.settings import BATCH_BYTES
 
 MALFORMED = ("fail", "drop")
+_TOTALS = ("rows_in", "results", "late", "malformed", "comparisons")
 _SAME_SIGNAL = 0.5  # seconds between the ends of Java and the signal for Python, if both were sent one
 _LOOK = 0.25  # seconds between two looks at a running query
 _LAST_FIGURES = 5.0  # seconds to wait for what the listener is told about the last batch
@@ -53,13 +54,20 @@ class Request:
 
 @dataclass
 class Figures:
-    """What was done so far, by the listener's account of each batch."""
+    """What was done so far, by the listener's account of each batch.
+
+    absent    columns that files lack: option, column, files, rows
+    warnings  to be shown once
+    """
 
     batches: int = 0
     rows_in: int = 0
     results: int = 0
     late: int = 0
     comparisons: int = 0
+    malformed: int = 0
+    absent: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     latest: dict[str, Any] = field(default_factory=dict)
     _seen: set[int] = field(default_factory=set)
 
@@ -69,14 +77,14 @@ class Figures:
             return
         self._seen.add(number)
         self.batches += 1
-        for name in ("rows_in", "results", "late", "comparisons"):
+        for name in _TOTALS:
             setattr(self, name, getattr(self, name) + int(batch.get(name) or 0))
         if batch.get("cells") == 0:  # a batch without rows looks at no state
             batch = batch | {name: self.latest.get(name) for name in ("cells", "state_rows", "state_bytes")}
         self.latest = batch
 
     def summary(self) -> dict[str, Any]:
-        totals = {name: getattr(self, name) for name in ("batches", "rows_in", "results", "late", "comparisons")}
+        totals = {name: getattr(self, name) for name in ("batches", *_TOTALS, "absent")}
         last = {name: self.latest.get(name) for name in ("watermark", "state_rows", "state_bytes", "cells", "batch_ms")}
         return totals | last
 
@@ -141,17 +149,24 @@ def run_in(
     from py4j.protocol import Py4JError
     from pyspark.errors import StreamingQueryException
 
-    from streamjoin.spark.metrics import JoinListener
+    from streamjoin.spark import join
+    from streamjoin.spark.pipeline.absent import Absent, Watch
 
     def took(batch: dict[str, Any]) -> None:
         figures.add(batch)
+        if absent is not None:
+            figures.absent = absent.summary()
         report("stopping" if stop.is_set() else "running", figures)
 
     request = _settled(spark, request, earlier or {})
-    joined = result(spark, request)
+    sides = _sides(spark, request)
+    joined = join(*sides, **_options(request))
+    absent = None
     if request.checkpoint is not None and "://" not in request.checkpoint:
         remember(request.checkpoint, _told(request))
-    listener = JoinListener(took)
+        exact = spark.conf.get("spark.sql.caseSensitive") == "true"
+        absent = Absent(request.checkpoint, request.ends[:2], [side.columns for side in sides], exact)
+    listener = Watch(took, absent, figures.warnings.append)
     spark.streams.addListener(listener)
     began = time.perf_counter()
     query = None
@@ -182,13 +197,6 @@ def run_in(
         "resumed": earlier is not None,
         **figures.summary(),
     }
-
-
-def result(spark: Any, request: Request) -> Any:
-    """The joined streaming DataFrame."""
-    from streamjoin.spark import join
-
-    return join(*_sides(spark, request), **_options(request))
 
 
 def _told(request: Request) -> dict[str, Any]:
@@ -245,6 +253,23 @@ def explained(error: Exception) -> PipelineError:
     own = re.findall(r"streamjoin\.errors\.\w+: (.*)", text)
     if own:
         return PipelineError(own[-1].strip())
+    causes: list[Any] = [error]
+    while getattr(causes[-1], "_cause", None) is not None:
+        causes.append(causes[-1]._cause)
+    everything = "\n".join(map(str, causes))
+    header = re.search(r"(?s)(?:CSV header does not conform|Number of column in CSV header).*?CSV file: (\S+)", everything)
+    if header:
+        said = " ".join(header[0].partition("CSV file:")[0].split())
+        return PipelineError(
+            f"{header[1]} has other columns than its stream ({said}); mend it, or have columns taken by position "
+            "with --left-option or --right-option enforceSchema=true"
+        )
+    if re.search(r"Python worker exited unexpectedly|Broken pipe", everything):
+        return PipelineError(
+            "a Python worker of Spark was killed or crashed, and Spark gave its task up; if memory ran out, give it "
+            "fewer rows per micro-batch. In local mode a task is tried once unless the master says more often, as "
+            "local[2, 4] does. With a checkpoint, the same command goes on where it was"
+        )
     if "OversizedAllocationException" in text:
         return PipelineError(
             "rows are so wide that a batch of them would exceed Arrow's 2 GiB; have Spark watch the size of its "
@@ -253,9 +278,7 @@ def explained(error: Exception) -> PipelineError:
     raised = re.findall(r"(?m)^\s*(?:Caused by: )?([\w.$]+(?:Exception|Error): .*)$", text)
     words = raised[-1] if raised else text.strip().splitlines()[0]
     words = re.sub(r"^\[STREAM_FAILED\].* terminated with exception: |(?: SQLSTATE: \w+)+$", "", words.strip())
-    deepest: Any = error
-    while getattr(deepest, "_cause", None) is not None:
-        deepest = deepest._cause
+    deepest = causes[-1]
     cause = str(deepest).strip().splitlines()[0] if deepest is not error and str(deepest).strip() else ""
     because = f", because: {cause}" if cause and cause not in words and words not in cause else ""
     return PipelineError(f"the pipeline failed: {words.strip()}{because} (run again with --debug to see all)")
