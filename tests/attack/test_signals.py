@@ -178,7 +178,8 @@ def written(folder: Path) -> np.ndarray[Any, Any]:
         if not log.name.startswith("."):
             names.update(json.loads(line)["path"].rpartition("/")[2] for line in log.read_text().splitlines()[1:])
     tables = [pq.read_table(folder / name, columns=["ts_r", "ts_s"]) for name in sorted(names)]
-    columns = [np.concatenate([table[name].cast(pa.timestamp("us", "UTC")).cast("int64").to_numpy() for table in tables]) for name in ("ts_r", "ts_s")]
+    whole = pa.concat_tables(tables)
+    columns = [whole[name].cast(pa.timestamp("us", "UTC")).cast("int64").to_numpy() for name in ("ts_r", "ts_s")]
     return np.stack(columns, axis=1)
 
 
@@ -253,7 +254,7 @@ def twice(command: Command) -> None:
     ("strike", "code", "words"),
     [
         (lambda command: command.java().terminate(), 1, "the Java process of Spark was ended by SIGTERM"),
-        (lambda command: command.java().send_signal(signal.SIGSEGV), 1, "the Java process of Spark was killed by SIGABRT"),
+        (lambda command: command.java().send_signal(signal.SIGABRT), 1, "Java process of Spark was killed by SIGABRT"),
         (lambda command: command.process.kill(), -signal.SIGKILL, ""),
         (both, TERMINATED, "the same command goes on"),
         (twice, TERMINATED, ""),

@@ -47,7 +47,8 @@ class JoinListener(StreamingQueryListener):
     """Hands every micro-batch of every join to a function, as a dict:
 
     batch, rows_in, results, late, watermark, state_rows, state_bytes, comparisons, cells, chunks, cache_hits,
-    cache_misses, batch_ms, and malformed, which only pipelines of the command line count. Attach it with `spark.streams.addListener(JoinListener(print))`.
+    cache_misses, batch_ms, and malformed, which only pipelines of the command line count. Attach it with
+    `spark.streams.addListener(JoinListener(print))`.
     """
 
     def __init__(self, on_progress: Callable[[dict[str, Any]], None]) -> None:

@@ -2,8 +2,8 @@
 
 After each micro-batch the driver looks at its new files, as the log of the source in the checkpoint names them: at the
 footers of Parquet, and for the columns' names in the text of JSON, where most files are left after their first line. A
-JSON file lacks a column if no object in it has that key, which may also mean that all its values were null. CSV needs no
-look: Spark compares its headers with the columns. Only files and checkpoints of the local file system are looked at.
+JSON file lacks a column if no object in it has that key, which may also mean that all its values were null. CSV needs
+no look: Spark compares its headers with the columns. Files and checkpoints must be on the local file system.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
+from streamjoin.spark.pipeline.stop import held
+
 _GRACE = 10.0  # seconds to remove temporary folders
 _OUT_OF_MEMORY = 52  # SparkExitCode.OOM
 _LESS = "give it fewer rows per micro-batch (--left-option maxFilesPerTrigger=1, batch= of the generator)"
@@ -26,9 +28,15 @@ class Jvm:
         self._process: subprocess.Popen[Any] | None = None
         if SparkContext._gateway is None:
             conf = SparkConf().setAll(list(settings.items()))
-            gateway = launch_gateway(conf, popen_kwargs={"start_new_session": True})
-            self._process = gateway.proc
-            SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+            launch: Any = launch_gateway  # has no types
+            try:
+                with held():  # broken off halfway, it would leave a Java that nobody knows and that never ends
+                    gateway = launch(conf, popen_kwargs={"start_new_session": True})
+                    self._process = gateway.proc
+                    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+            except BaseException:
+                self.end()
+                raise
 
     @property
     def is_ours(self) -> bool:

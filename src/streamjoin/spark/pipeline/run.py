@@ -185,10 +185,12 @@ def run_in(
     except Exception as error:
         with suppress(Py4JError, OSError):
             _leave(spark, query, listener, figures)
-        # Whoever ends all processes of a service ends Java as well: then this is how the wish shows.
-        if not isinstance(error, StreamingQueryException | Py4JError | OSError) or not stop.wait(_SAME_SIGNAL):
-            raise explained(error) if isinstance(error, StreamingQueryException) else error
-        finished = False
+        if isinstance(error, StreamingQueryException | Py4JError | OSError) and stop.wait(_SAME_SIGNAL):
+            finished = False  # who ends all processes of a service ends Java as well: this is how the wish may show
+        elif isinstance(error, StreamingQueryException):
+            raise explained(error) from error
+        else:
+            raise
     return {
         "engine": "spark",
         "output": request.words.get("--output", request.output.place),
@@ -257,7 +259,7 @@ def explained(error: Exception) -> PipelineError:
     while getattr(causes[-1], "_cause", None) is not None:
         causes.append(causes[-1]._cause)
     everything = "\n".join(map(str, causes))
-    header = re.search(r"(?s)(?:CSV header does not conform|Number of column in CSV header).*?CSV file: (\S+)", everything)
+    header = re.search(r"(?s)(?:CSV header does|Number of column in CSV header).*?CSV file: (\S+)", everything)
     if header:
         said = " ".join(header[0].partition("CSV file:")[0].split())
         return PipelineError(

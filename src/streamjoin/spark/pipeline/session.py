@@ -37,7 +37,7 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """The master for Spark. In local mode it tries a task once, whatever the settings say, unless the master says more.
+        """The master for Spark. In local mode it tries a task once, whatever the settings say, unless this says more.
 
         >>> Cluster("local[2]").url, Cluster("local[2, 1]").url, Cluster("local").url, Cluster("spark://host:7077").url
         ('local[2, 4]', 'local[2, 1]', 'local[1, 4]', 'spark://host:7077')
@@ -151,18 +151,22 @@ def session(cluster: Cluster) -> Iterator[Any]:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    log = Log()
+    log, java = Log(), None
     try:
         with log.taking_stderr():
-            settings = cluster.settings()
+            settings: Any = cluster.settings()
             java = Jvm(settings)
             spark = SparkSession.builder.config(map=settings).getOrCreate()
         spark.sparkContext.setLogLevel(cluster.conf.get("spark.log.level", "ERROR"))
         _hush(spark)
-    except (PySparkException, Py4JError, OSError) as error:
-        raise _not_started(cluster, log, error) from error
-    except BaseException:  # a signal
+    except BaseException as error:
+        if java is not None:
+            java.end()
+        if isinstance(error, PySparkException | Py4JError | OSError):
+            raise _not_started(cluster, log, error) from error
         log.remove()
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            print("streamjoin: stopped before Spark had started; nothing was done", file=sys.stderr)
         raise
     try:
         yield spark
@@ -199,7 +203,8 @@ def _failure(error: BaseException, java: Jvm) -> BaseException:
     """The error itself, or that Java has ended, which makes all sorts of errors."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
-    if not isinstance(error, Exception) or isinstance(error, StreamjoinError) and not isinstance(error, PipelineError):
+    refused = isinstance(error, StreamjoinError) and not isinstance(error, PipelineError)
+    if refused or not isinstance(error, Exception):
         return error
     lost = isinstance(error, Py4JError | OSError) and not isinstance(error, Py4JJavaError)
     death = java.death(_DYING if lost else 0)

@@ -7,8 +7,35 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, current_thread, main_thread
+from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Holds a first signal back to the end, where nothing may break off in the middle; a second one comes at once."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    came: list[int] = []
+
+    def take(number: int, frame: object) -> None:
+        if came:
+            before[number](number, frame)
+        came.append(number)
+
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in SIGNALS}
+    before = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in before:
+        signal.signal(number, take)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        signal.raise_signal(came[0])
 
 
 class Stop:
