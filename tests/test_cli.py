@@ -416,7 +416,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_leaves_nothing_behind(number: signal.Signals, code: int, folder: Path) -> None:
     with start("-c", SLOW_WRITE, *words("-o", "out.parquet"), cwd=folder) as process:
         assert process.stdout is not None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,11 +18,14 @@ from typer.testing import CliRunner
 
 from streamjoin.cli import app, main
 from streamjoin.errors import FileError, OptionError, PipelineError, SchemaError
+from streamjoin.spark.pipeline.absent import Absent
+from streamjoin.spark.pipeline.absent import _json as lacking
 from streamjoin.spark.pipeline.endpoints import Endpoint, check_reachable, pairs, sink, source
+from streamjoin.spark.pipeline.jvm import told
 from streamjoin.spark.pipeline.memo import NOTE, check_checkpoint, remember
 from streamjoin.spark.pipeline.run import Figures, explained
 from streamjoin.spark.pipeline.schemas import schema_text
-from streamjoin.spark.pipeline.stop import Stop
+from streamjoin.spark.pipeline.stop import Stop, held
 
 ROWS = pa.table({"ts": pa.array([1, 2], pa.timestamp("us", "UTC")), "x": [1.0, 2.0]})
 
@@ -239,10 +244,14 @@ def test_progress_where_nobody_watches_is_lines(capfd: pytest.CaptureFixture[str
     with Live("title", tuples=20) as live:
         live("starting Spark", figures)
         figures.add({"batch": 0, "rows_in": 10, "results": 4, "late": 1, "batch_ms": 500, "state_bytes": 2048})
+        figures.warnings.append("a file lacks a column")
         live("running", figures)
         live("running", figures)
-    first, second = capfd.readouterr().err.splitlines()
-    assert first == "starting Spark"
+        figures.add({"batch": 1, "malformed": 3})
+        live("stopping", figures)
+    first, warning, second, third = capfd.readouterr().err.splitlines()
+    assert (first, warning) == ("starting Spark", "streamjoin: a file lacks a column")
+    assert "malformed" not in second and "malformed rows 3" in third
     for part in ("rows 10 of 20", "rows/s 20", "results/s 8", "late rows 1", "2.0 KiB", "batch 0 in 0.50 s"):
         assert part in second
 
@@ -258,11 +267,111 @@ def test_the_first_signal_is_a_wish_and_the_second_an_order() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_a_hang_up_stops_unless_it_was_ignored() -> None:
+    for handler in (signal.SIG_DFL, signal.SIG_IGN):
+        before = signal.signal(signal.SIGHUP, handler)
+        try:
+            stop = Stop()
+            with stop.listening():
+                signal.raise_signal(signal.SIGHUP)
+            assert stop.is_set() == (handler == signal.SIG_DFL)
+            assert signal.getsignal(signal.SIGHUP) == handler
+        finally:
+            signal.signal(signal.SIGHUP, before)
+    stop = Stop()
+    with stop.listening():
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(SystemExit) as ended:
+            signal.raise_signal(signal.SIGTERM)
+    assert ended.value.code == 143
+
+
+def test_a_signal_is_held_back_to_the_end() -> None:
+    done = []
+
+    def work() -> None:
+        with held():
+            signal.raise_signal(signal.SIGINT)
+            done.append("first")
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            done.append("second")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["first", "second"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_terminal_that_was_closed_is_let_go() -> None:
+    """Whoever wrote there would fail: the progress, the report, the log."""
+    ours, theirs = os.openpty()
+    kept = os.dup(2)
+    os.dup2(theirs, 2)
+    os.close(theirs)
+    try:
+        stop = Stop()
+        with stop.listening():
+            os.close(ours)
+            with pytest.raises(OSError, match="Input/output error"):
+                os.write(2, b"x")
+            signal.raise_signal(signal.SIGHUP)
+            assert os.write(2, b"x") == 1
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def test_how_java_ended_is_told() -> None:
+    assert "killed by SIGKILL, as the kernel does where memory runs out" in told(-9)
+    assert told(-6) == "the Java process of Spark was killed by SIGABRT"
+    assert "ran out of memory; give it more (--conf spark.driver.memory=4g)" in told(52)
+
+
+def test_absent_columns_of_files(tmp_path: Path) -> None:
+    """By the log of a source, as Spark writes it: every tenth entry repeats those before it."""
+    folder, log = tmp_path / "in", tmp_path / "sources" / "0"
+    (folder / "day=1").mkdir(parents=True)
+    log.mkdir(parents=True)
+    pq.write_table(ROWS, folder / "whole.parquet")
+    pq.write_table(ROWS.rename_columns(["TS", "X"]), folder / "day=1" / "a b.parquet")
+    pq.write_table(ROWS.select(["ts"]), folder / "less.parquet")
+    pq.write_table(ROWS.select(["ts"]).slice(0, 0), folder / "empty.parquet")
+    names = ("whole", "day=1/a%20b", "less", "empty", "gone")
+    entries = [
+        json.dumps({"path": f"file://{folder}/{name}.parquet", "batchId": number})
+        for number, name in zip((0, 8, 9, 9, 9), names, strict=True)
+    ]
+    (log / "8").write_text("v1\n" + entries[1])
+    (log / "9.compact").write_text("\n".join(["v1", *entries]))
+    end = Endpoint("--left", "files", "parquet", str(folder))
+    absent = Absent(str(tmp_path), [end], [["ts", "x", "day"]], exact=False)
+    batch = SimpleNamespace(startOffset='{"logOffset":7}', endOffset='{"logOffset":9}')
+    assert [warning.partition(" has ")[2] for warning in absent.look([batch])] == [
+        'no column "x"; its 2 rows are null there',
+        'no column "day"; its 2 rows are null there',
+    ]
+    assert absent.summary()[0] == {"input": "--left", "column": "x", "files": 1, "rows": 2}
+
+
+@pytest.mark.parametrize("suffix", ["json", "json.gz"])
+def test_absent_keys_of_json(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.{suffix}"
+    rows = [{"ts": 1}] * 200_000
+    lines = [*map(json.dumps, rows), json.dumps({"ts": 2, "größe": 3}), json.dumps({"höhe": 3}, ensure_ascii=False)]
+    with pa.output_stream(path) as file:
+        file.write("\n".join(lines).encode())
+    assert lacking(path, ["ts", "größe", "höhe"], True) == ([], 0)
+    assert lacking(path, ["ts", "x"], True) == (["x"], 200_002)
+
+
 def test_failures_are_told_in_one_line() -> None:
     ours = "[STREAM_FAILED] ...\n  File x\nstreamjoin.errors.DataError: a null time in r; drop it\n\n\tat org.apache"
     assert str(explained(Exception(ours))) == "a null time in r; drop it"
     theirs = explained(Exception("[STREAM_FAILED] Query failed\nCaused by: java.io.IOException: no space left\n\tat x"))
     assert isinstance(theirs, PipelineError)
     assert "java.io.IOException: no space left" in str(theirs)
+    lost = explained(Exception("Python worker exited unexpectedly (crashed)\n\tat x"))
+    assert "a Python worker of Spark was killed or crashed" in str(lost) and "local[2, 4]" in str(lost)
     wide = "org.apache.arrow.vector.util.OversizedAllocationException: Memory required for vector is (2147500000)"
     assert str(explained(Exception(wide))).endswith("--conf spark.sql.execution.arrow.maxBytesPerBatch=64m")

@@ -179,18 +179,20 @@ def run_in(
             finished = query.awaitTermination(_LOOK)
         if not finished:
             report("stopping", figures)
-        elif spark.sparkContext._jsc.sc().isStopped():
-            raise ConnectionError("Spark has stopped, and its query with it")
+        elif _is_down(spark):
+            raise ConnectionError("Spark has stopped")  # and ends a query as if it were done
         _leave(spark, query, listener, figures)
     except Exception as error:
         with suppress(Py4JError, OSError):
             _leave(spark, query, listener, figures)
         if isinstance(error, StreamingQueryException | Py4JError | OSError) and stop.wait(_SAME_SIGNAL):
             finished = False  # who ends all processes of a service ends Java as well: this is how the wish may show
-        elif isinstance(error, StreamingQueryException):
-            raise explained(error) from error
-        else:
+        elif not isinstance(error, StreamingQueryException):
             raise
+        elif _is_down(spark):  # whatever the query says then
+            raise ConnectionError("Spark has stopped") from error
+        else:
+            raise explained(error) from error
     return {
         "engine": "spark",
         "output": request.words.get("--output", request.output.place),
@@ -295,6 +297,16 @@ def _writer(joined: Any, request: Request) -> Any:
     if request.trigger is not None:
         return writer.trigger(processingTime=_interval("--trigger", request.trigger))
     return writer
+
+
+def _is_down(spark: Any) -> bool:
+    """Whether somebody else has stopped Spark; a Java that is told to end does so first."""
+    from py4j.protocol import Py4JError
+
+    try:
+        return bool(spark.sparkContext._jsc.sc().isStopped())
+    except (Py4JError, OSError):
+        return True
 
 
 def _leave(spark: Any, query: Any, listener: Any, figures: Figures) -> None:

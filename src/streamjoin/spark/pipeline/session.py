@@ -22,7 +22,7 @@ from streamjoin.spark.pipeline.jvm import Jvm
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 TRIES = "spark.task.maxFailures"
-_DYING = 3.0  # seconds in which a Java that fails under us will have ended
+_DYING = 10.0  # seconds in which a Java that fails under us will have ended
 _PROVIDER = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 
 
