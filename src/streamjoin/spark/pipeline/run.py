@@ -158,21 +158,21 @@ def run_in(
             figures.absent = absent.summary()
         report("stopping" if stop.is_set() else "running", figures)
 
-    request = _settled(spark, request, earlier or {})
-    sides = _sides(spark, request)
-    joined = join(*sides, **_options(request))
-    absent = None
-    if request.checkpoint is not None and "://" not in request.checkpoint:
-        remember(request.checkpoint, _told(request))
-        exact = spark.conf.get("spark.sql.caseSensitive") == "true"
-        absent = Absent(request.checkpoint, request.ends[:2], [side.columns for side in sides], exact)
-    listener = Watch(took, absent, figures.warnings.append)
-    spark.streams.addListener(listener)
     began = time.perf_counter()
-    query = None
+    absent = listener = query = None
     finished = False
     try:
+        request = _settled(spark, request, earlier or {})
+        sides = _sides(spark, request)
+        joined = join(*sides, **_options(request))
+        if request.checkpoint is not None and "://" not in request.checkpoint:
+            remember(request.checkpoint, _told(request))
+            exact = spark.conf.get("spark.sql.caseSensitive") == "true"
+            absent = Absent(request.checkpoint, request.ends[:2], [side.columns for side in sides], exact)
+        listener = Watch(took, absent, figures.warnings.append)
+        spark.streams.addListener(listener)
         report("preparing the first batch" if earlier is None else "going on from the checkpoint", figures)
+        began = time.perf_counter()
         if not stop.is_set():
             query = _writer(joined, request).start()
         while query is not None and not finished and not stop.is_set():
@@ -318,7 +318,8 @@ def _leave(spark: Any, query: Any, listener: Any, figures: Figures) -> None:
     limit = time.monotonic() + _LAST_FIGURES
     while last is not None and not figures.knows(int(last["batchId"])) and time.monotonic() < limit:
         time.sleep(0.05)
-    spark.streams.removeListener(listener)
+    if listener is not None:
+        spark.streams.removeListener(listener)
 
 
 def _interval(option: str, text: str) -> str:

@@ -201,16 +201,16 @@ def _stop(spark: Any, java: Jvm) -> None:
 
 def _failure(error: BaseException, java: Jvm) -> BaseException:
     """The error itself, or that Java has ended, which makes all sorts of errors."""
-    from py4j.protocol import Py4JError, Py4JJavaError
+    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
     refused = isinstance(error, StreamjoinError) and not isinstance(error, PipelineError)
     if refused or not isinstance(error, Exception):
         return error
-    lost = isinstance(error, Py4JError | OSError) and not isinstance(error, Py4JJavaError)
-    death = java.death(_DYING if lost else 0)
-    if death is None:
-        return error
-    return PipelineError(f"{death}. With a checkpoint, the same command goes on where it was")
+    lost = isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError)
+    how = java.death(_DYING if lost else 0)
+    if how is None and isinstance(error, Py4JNetworkError | ConnectionError):
+        how = f"Spark has stopped or no longer answers ({error})"
+    return PipelineError(f"{how}. With a checkpoint, the same command goes on where it was") if how else error
 
 
 def _hush(spark: Any) -> None:
