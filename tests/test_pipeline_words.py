@@ -177,6 +177,8 @@ def test_a_checkpoint_belongs_to_one_pipeline(tmp_path: Path) -> None:
         check_checkpoint(str(checkpoint), request, output)
     (tmp_path / "out" / "_spark_metadata").mkdir(parents=True)
     assert check_checkpoint(str(checkpoint), request, output) == request
+    assert check_checkpoint(str(tmp_path / "new"), request, output) is None  # stopped before its first batch
+    (tmp_path / "out" / "_spark_metadata" / "0").touch()
     with pytest.raises(OptionError, match="was written by a pipeline with another checkpoint"):
         check_checkpoint(str(tmp_path / "new"), request, output)
     with pytest.raises(FileError, match="has other things in it"):

@@ -40,14 +40,14 @@ def check_checkpoint(folder: str, words: dict[str, Any], output: Endpoint) -> di
     elif not begun and path.is_dir() and any(path.iterdir()) and not note.exists():
         raise FileError(f'--checkpoint "{folder}" has other things in it; name an empty or a new folder')
     if output.is_local:
-        written = (Path(output.place) / "_spark_metadata").is_dir()
+        log = Path(output.place) / "_spark_metadata"  # made before the first batch, which may never have come
         committed = (path / "commits").is_dir() and any((path / "commits").iterdir())
-        if written and not begun:
+        if not begun and log.is_dir() and any(log.iterdir()):
             raise OptionError(
                 f'{output.option} "{output.place}" was written by a pipeline with another checkpoint; name that one to '
                 "go on, or another output (Spark would silently leave out the first batches)"
             )
-        if committed and not written:
+        if committed and not log.is_dir():
             raise OptionError(
                 f'--checkpoint "{folder}" has results behind it that are not in {output.option} "{output.place}"; '
                 "name the output of that pipeline, or a new checkpoint"
