@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -48,7 +49,7 @@ def run_verified(
         check(request)
         done = run_in(spark, request, stop, report, figures)
         if not done["finished"]:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt if stop.number in (None, signal.SIGINT) else SystemExit(128 + stop.number)
         report("verifying: every pair of the two streams is looked at", figures)
         got = _pairs(spark.read.parquet(request.output.place))
     start = microseconds(SETTINGS["start"])
