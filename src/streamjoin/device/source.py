@@ -4,7 +4,7 @@
     add       one work item: one tuple, from the staged batch to its place in the window
 
 A batch is staged in one piece of memory that begins with the places of its arrays. Most stored tuples are ruled out by
-their boxes and key hashes, 32 at a time; what is left is asked for window and predicate, eight at a time.
+their boxes and key hashes, 32 at a time; what is left is asked for window and predicate, four at a time.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from streamjoin.device.translate import HELPERS, HELPERS_DOUBLE, LANES, Translat
 from streamjoin.errors import PredicateError
 
 HEAD = 16  # words before the results: the trouble that a comparison met
+WIDE = 8  # tuples whose boxes and key hashes are looked at together: 256 bits of float
 OPTIONS = ("-cl-std=CL1.2", "-cl-fp32-correctly-rounded-divide-sqrt", "-w")
 
 _TYPES = {
@@ -33,7 +34,7 @@ _TYPES = {
     "u4": "uint",
 }
 _QUICK = """\
-    if (!any_of({quick[0]} | {quick[1]} | {quick[2]} | {quick[3]})) {{
+    if (!any_near({quick[0]} | {quick[1]} | {quick[2]} | {quick[3]})) {{
       bitmap[HEAD + item * probes + p] = 0;
       continue;
     }}
@@ -50,19 +51,24 @@ kernel void compare_{side}(
 {pointers}
   for (int p = 0; p < probes; p++) {{
     const int i = first + p;
-    const size_t g0 = (word + item) * {vectors};
+    const size_t near0 = (word + item) * {nears};
 {probe}{skip}    uint bits = 0;
-    for (int k = 0; k < {vectors}; k++) {{
-      const size_t g = g0 + k;
-      const int here = (int)item * {word} + k * {lanes};
-      int8 m = {one};
-      if (!any_of(m)) continue;
-      const int8 place = here + (int8)(0, 1, 2, 3, 4, 5, 6, 7);
-      const long8 t = at[g];
-      m &= (place >= begin) & (place < end) & convert_int8((t >= since[i]) & (t <= until[i]));
-      if (!any_of(m)) continue;
+    for (int k = 0; k < {nears}; k++) {{
+      const int8 near = {one};
+      if (!any_near(near)) continue;
+      for (int part = 0; part < 2; part++) {{
+        int4 m = part ? near.hi : near.lo;
+        if (!any_of(m)) continue;
+        const size_t g = (near0 + k) * 2 + part;
+        const int at_bit = k * {wide} + part * {lanes};
+        const int here = (int)item * {word} + at_bit;
+        const int4 place = here + (int4)(0, 1, 2, 3);
+        const long4 t = at[g];
+        m &= (place >= begin) & (place < end) & convert_int4((t >= since[i]) & (t <= until[i]));
+        if (!any_of(m)) continue;
 {exact}
-      bits |= bits_of(m) << (k * {lanes});
+        bits |= bits_of(m) << at_bit;
+      }}
     }}
     bitmap[HEAD + item * probes + p] = bits;
   }}
@@ -82,7 +88,8 @@ kernel void add_{side}(
 }}
 """
 _REPORT = """
-inline void report(global uint *bitmap, int8 lanes, uint code, int probe, int here) {
+inline int any_near(int8 m) { ulong4 w = as_ulong4(m); ulong2 h = w.lo | w.hi; return (h.x | h.y) != 0; }
+inline void report(global uint *bitmap, int4 lanes, uint code, int probe, int here) {
   uint b = bits_of(lanes);
   if (atomic_cmpxchg((volatile global uint *)bitmap, 0u, code) == 0u) {
     bitmap[1] = (uint)probe;
@@ -102,6 +109,11 @@ class Field:
     @property
     def c(self) -> str:
         return _TYPES[self.dtype.str[1:]]
+
+    @property
+    def quick(self) -> bool:
+        """Is it looked at before window and predicate?"""
+        return self.name == "key" or self.name[:2] in ("lo", "hi")
 
 
 class Source:
@@ -145,7 +157,7 @@ class Source:
 
     def _compare(self, side: str) -> str:
         stored = self.stored(OTHER[side])
-        vectors = WORD // LANES
+        nears = WORD // WIDE
         pointers, probe = [], []
         for k, f in enumerate(self.staged(side)):
             name = f.name.replace("w", "p") if f.name[0] == "w" else f.name if f.name in ("since", "until") else ""
@@ -157,13 +169,14 @@ class Source:
         return _COMPARE.format(
             side=side,
             # As vectors: gathered by vload8 instead, they cost five times as much where vload8 is not made one load.
-            arguments=", ".join(f"global const {f.c}{LANES} *{f.name}" for f in stored),
+            arguments=", ".join(f"global const {f.c}{WIDE if f.quick else LANES} *{f.name}" for f in stored),
             pointers="\n".join(pointers),
             probe="".join(probe),
-            skip=_QUICK.format(quick=[self._quick(f"g0 + {k}") for k in range(vectors)]) if probe else "",
-            one=self._quick("g") if probe else "(int8)(-1)",
-            exact="\n".join(f"      {line}" for line in self._exact(side)),
-            vectors=vectors,
+            skip=_QUICK.format(quick=[self._quick(f"near0 + {k}") for k in range(nears)]) if probe else "",
+            one=self._quick("near0 + k") if probe else "(int8)(-1)",
+            exact="\n".join(f"        {line}" for line in self._exact(side)),
+            nears=nears,
+            wide=WIDE,
             lanes=LANES,
             word=WORD,
         )
@@ -190,7 +203,7 @@ class Source:
         for code, value in pair.costly:
             if value.bad:
                 name = f"bad{code}"
-                lines.append(f"const int8 {name} = m & {translator.truth(value.bad)};")
+                lines.append(f"const int4 {name} = m & {translator.truth(value.bad)};")
                 lines.append(f"if (any_of({name})) report(bitmap, {name}, {code}u, i, here);")
                 lines.append(f"m &= ~{name};")
         return lines

@@ -1,4 +1,4 @@
-"""From the statements of `core/emit.py` to OpenCL C on vectors of eight: another notation, not another meaning.
+"""From the statements of `core/emit.py` to OpenCL C on vectors of four: another notation, not another meaning.
 
 What an operation means is told once, in `emit` and `numbers`, in a small part of Python: assignments of expressions of
 whole numbers (i, 64 bits), single (f) and double (d) floats and truths (b). Here each expression is given the type that
@@ -18,32 +18,31 @@ import numpy as np
 
 from streamjoin.core.values import INT64_MIN
 
-LANES = 8
-VECTORS = {"b": "int8", "i": "long8", "f": "float8", "d": "double8"}
+LANES = 4  # 256 bits of long or double: PoCL 3.0 computes wrongly with 512 on processors that have them, see 0016
+VECTORS = {"b": "int4", "i": "long4", "f": "float4", "d": "double4"}
 HELPERS = r"""
-inline int any_of(int8 m) { ulong4 w = as_ulong4(m); ulong2 h = w.lo | w.hi; return (h.x | h.y) != 0; }
-inline uint bits_of(int8 m) {
-  int8 b = m & (int8)(1, 2, 4, 8, 16, 32, 64, 128);
-  int4 h = b.lo | b.hi;
-  int2 q = h.lo | h.hi;
-  return (uint)(q.x | q.y);
+inline int any_of(int4 m) { ulong2 w = as_ulong2(m); return (w.x | w.y) != 0; }
+inline uint bits_of(int4 m) {
+  int4 b = m & (int4)(1, 2, 4, 8);
+  int2 h = b.lo | b.hi;
+  return (uint)(h.x | h.y);
 }
-inline long8 add_wrap(long8 a, long8 b) { return as_long8(as_ulong8(a) + as_ulong8(b)); }
-inline long8 sub_wrap(long8 a, long8 b) { return as_long8(as_ulong8(a) - as_ulong8(b)); }
-inline long8 mul_wrap(long8 a, long8 b) { return as_long8(as_ulong8(a) * as_ulong8(b)); }
-inline int8 add_beyond(long8 a, long8 b) { long8 c = add_wrap(a, b); return convert_int8(((a ^ c) & (b ^ c)) < 0L); }
-inline int8 sub_beyond(long8 a, long8 b) { long8 c = sub_wrap(a, b); return convert_int8(((a ^ b) & (a ^ c)) < 0L); }
-inline int8 mul_beyond(long8 a, long8 b) { return convert_int8(mul_hi(a, b) != (mul_wrap(a, b) >> 63)); }
-inline long8 floor_div(long8 a, long8 b) {
-  long8 q = a / b;
+inline long4 add_wrap(long4 a, long4 b) { return as_long4(as_ulong4(a) + as_ulong4(b)); }
+inline long4 sub_wrap(long4 a, long4 b) { return as_long4(as_ulong4(a) - as_ulong4(b)); }
+inline long4 mul_wrap(long4 a, long4 b) { return as_long4(as_ulong4(a) * as_ulong4(b)); }
+inline int4 add_beyond(long4 a, long4 b) { long4 c = add_wrap(a, b); return convert_int4(((a ^ c) & (b ^ c)) < 0L); }
+inline int4 sub_beyond(long4 a, long4 b) { long4 c = sub_wrap(a, b); return convert_int4(((a ^ b) & (a ^ c)) < 0L); }
+inline int4 mul_beyond(long4 a, long4 b) { return convert_int4(mul_hi(a, b) != (mul_wrap(a, b) >> 63)); }
+inline long4 floor_div(long4 a, long4 b) {
+  long4 q = a / b;
   return q + ((mul_wrap(q, b) != a) & ((a < 0L) ^ (b < 0L)));
 }
 """
 HELPERS_DOUBLE = r"""
-inline long8 to_int64(double8 v) {
-  long8 above = v >= 9223372036854775808.0, below = v <= -9223372036854775808.0;
-  long8 x = convert_long8(select(v, (double8)(0.0), above | below | (v != v)));
-  return select(select(x, (long8)(LONG_MAX), above), (long8)(LONG_MIN), below);
+inline long4 to_int64(double4 v) {
+  long4 above = v >= 9223372036854775808.0, below = v <= -9223372036854775808.0;
+  long4 x = convert_long4(select(v, (double4)(0.0), above | below | (v != v)));
+  return select(select(x, (long4)(LONG_MAX), above), (long4)(LONG_MIN), below);
 }
 """
 _SIGNS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
@@ -69,8 +68,8 @@ class Translator:
     >>> translator = Translator({"p": (np.dtype("f4"),), "w": (np.dtype("f4"),)})
     >>> translator.statements(["v1 = np.float32(w[0][j])", "v2 = v1 <= np.float32(p[0][i])"])
     >>> print("\\n".join(translator.lines))
-    float8 v1 = w0[g];
-    int8 v2 = (v1 <= (float8)(p0[i]));
+    float4 v1 = w0[g];
+    int4 v2 = (v1 <= (float4)(p0[i]));
     """
 
     def __init__(self, columns: Mapping[str, tuple[np.dtype[np.generic], ...]]) -> None:
@@ -96,8 +95,8 @@ class Translator:
         if function.endswith("_checked") and isinstance(value, ast.Call):
             a, b = (self._code(arg).text for arg in value.args)
             operation = function.removesuffix("_checked")
-            self.lines += [f"long8 {name} = {operation}_wrap({a}, {b});"]
-            self.lines += [f"int8 {name}_beyond = {operation}_beyond({a}, {b});"]
+            self.lines += [f"long4 {name} = {operation}_wrap({a}, {b});"]
+            self.lines += [f"int4 {name}_beyond = {operation}_beyond({a}, {b});"]
             self._pairs[name] = name, f"{name}_beyond"
             return
         code = self._code(value)
@@ -111,7 +110,7 @@ class Translator:
     def _constant(self, node: ast.Constant) -> Code:
         value = node.value
         if isinstance(value, bool):
-            return Code(f"(int8)({-int(value)})", "b")
+            return Code(f"(int4)({-int(value)})", "b")
         if isinstance(value, int | float):
             return _number(value, "d" if isinstance(value, float) else "i")
         raise AssertionError(f"no code for the constant {value!r}")
@@ -131,10 +130,10 @@ class Translator:
         text = f"w{k}[g]" if array == "w" else f"p{k}[i]"
         kind = {"f4": "f", "f8": "d", "b1": "b"}.get(dtype.str[1:], "i")
         if kind == "b":
-            return Code(f"(convert_int8({text}) != 0)" if array == "w" else f"(int8)(-(int)({text} != 0))", "b")
+            return Code(f"(convert_int4({text}) != 0)" if array == "w" else f"(int4)(-(int)({text} != 0))", "b")
         if array == "p":
             return Code(f"({VECTORS[kind]})({f'(long){text}' if kind == 'i' else text})", kind)
-        return Code(f"convert_long8({text})" if kind == "i" and dtype != np.int64 else text, kind)
+        return Code(f"convert_long4({text})" if kind == "i" and dtype != np.int64 else text, kind)
 
     def _unaryop(self, node: ast.UnaryOp) -> Code:
         code = self._code(node.operand)
@@ -144,7 +143,7 @@ class Translator:
         assert isinstance(node.op, ast.USub)
         if code.number is not None:
             return _number(-code.number, code.type)
-        return Code(f"sub_wrap((long8)(0L), {code.text})" if code.type == "i" else f"(-{code.text})", code.type)
+        return Code(f"sub_wrap((long4)(0L), {code.text})" if code.type == "i" else f"(-{code.text})", code.type)
 
     def _binop(self, node: ast.BinOp) -> Code:
         a, b = self._code(node.left), self._code(node.right)
@@ -168,12 +167,12 @@ class Translator:
             forms |= {"<=": f"(~{x} | {y})", ">=": f"({x} | ~{y})"}
             return Code(f"({forms[sign]})", "b")
         text = f"({a.text} {sign} {b.text})"
-        return Code(text if a.type == "f" else f"convert_int8{text}", "b")
+        return Code(text if a.type == "f" else f"convert_int4{text}", "b")
 
     def _ifexp(self, node: ast.IfExp) -> Code:
         condition = self._code(node.test)
         yes, no = self._alike(self._code(node.body), self._code(node.orelse))
-        wide = f"convert_long8({condition.text})" if yes.type in "id" else condition.text
+        wide = f"convert_long4({condition.text})" if yes.type in "id" else condition.text
         return Code(f"select({no.text}, {yes.text}, {wide})", yes.type)
 
     def _call(self, node: ast.Call) -> Code:
@@ -191,7 +190,7 @@ class Translator:
             return Code(f"({args[0].text} / {args[1].text})", "i")
         if name == "abs":
             (a,) = args
-            whole = f"select({a.text}, sub_wrap((long8)(0L), {a.text}), {a.text} < 0L)"
+            whole = f"select({a.text}, sub_wrap((long4)(0L), {a.text}), {a.text} < 0L)"
             return Code(whole if a.type == "i" else f"fabs({a.text})", a.type)
         if name in ("min", "max"):
             assert args[0].type == args[1].type == "i"
@@ -217,7 +216,7 @@ class Translator:
         if code.number is not None and target != "b":
             return _number(code.number, target)
         if code.type == "b":
-            wide = f"(-convert_long8({code.text}))"
+            wide = f"(-convert_long4({code.text}))"
             return Code(wide if target == "i" else f"convert_{VECTORS[target]}({wide})", target)
         if target == "b":
             return Code(self._compare_zero(code), "b")
@@ -226,7 +225,7 @@ class Translator:
 
     def _compare_zero(self, code: Code) -> str:
         a, zero = self._alike(code, _number(0, code.type))
-        return f"({a.text} != {zero.text})" if code.type == "f" else f"convert_int8({a.text} != {zero.text})"
+        return f"({a.text} != {zero.text})" if code.type == "f" else f"convert_int4({a.text} != {zero.text})"
 
 
 def _name(node: ast.expr) -> str:
