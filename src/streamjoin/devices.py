@@ -8,11 +8,15 @@ if TYPE_CHECKING:
     from streamjoin.device.hells import Hells
 
 
-def listed() -> list[dict[str, Any]]:
-    """Every OpenCL device, in the order of the indices that `device=` takes."""
-    from streamjoin.device import choice
+def examined() -> list[dict[str, Any]] | str:
+    """Every OpenCL device by the index that `device=` takes, and its "trouble"; a text if there is none.
 
-    return [choice.describe(device) for device in choice.devices()]
+    No driver is loaded into this process.
+    """
+    from streamjoin.device import known
+
+    found = known.listed_apart()
+    return [device | {"trouble": known.apart(k)} for k, device in enumerate(found)] if isinstance(found, list) else found
 
 
 def chosen(wanted: int | str | None) -> dict[str, Any]:

@@ -149,19 +149,22 @@ def _opencl() -> Finding:
     if _version("pyopencl") is None:
         return Finding("opencl", None, "PyOpenCL is not installed; only joins on a device need it", install)
     try:
-        from streamjoin.devices import listed
+        from streamjoin.device.choice import REMEDY
+        from streamjoin.devices import examined
 
-        devices = listed()
-    except Exception as error:  # what a driver raises is anybody's guess
-        return Finding("opencl", None, f"PyOpenCL finds no device: {error}", install)
-    if not devices:
-        return Finding("opencl", None, "PyOpenCL finds no device", install)
+        devices = examined()
+    except ImportError as error:  # the dependencies below tell what is missing
+        return Finding("opencl", None, f"not known: {error}", _REPAIR)
+    if not devices or isinstance(devices, str):
+        return Finding("opencl", None, f"PyOpenCL finds no device{': ' if devices else ''}{devices or ''}", install)
     found = "; ".join(
-        f"{k}: {device['name']} ({device['type']}, {device['compute_units']} compute units, "
-        f"{device['memory_bytes'] / 2**30:.1f} GiB{' shared with the CPU' * device['unified_memory']})"
+        f"{k}: {device['name']} ({device['type']}, {device['platform']}, {device['compute_units']} compute units, "
+        f"{device['memory_bytes'] / 2**30:.1f} GiB{' shared with the CPU' * device['unified_memory']}) "
+        + (f"fails its test and is not used: {device['trouble']}" if device["trouble"] else "passes its test")
         for k, device in enumerate(devices)
     )
-    return Finding("opencl", True, found, details={"devices": devices})
+    passes = not all(device["trouble"] for device in devices)
+    return Finding("opencl", True if passes else None, found, "" if passes else REMEDY, {"devices": devices})
 
 
 def _cache() -> Finding:

@@ -10,7 +10,6 @@ import queue
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,16 +20,16 @@ from streamjoin.core.kernels.bitmap import WORD
 from streamjoin.core.kernels.layout import Array
 from streamjoin.core.plan import SIDES, Plan
 from streamjoin.core.store import Tuples
-from streamjoin.device.choice import choose, describe, opencl
+from streamjoin.device.build import built, context_of
+from streamjoin.device.choice import choose, denormals, describe, opencl
 from streamjoin.device.interpreter import Clock, Comparison, Events, Interpreter, Pairs, Settled
 from streamjoin.device.memory import Bitmap, Window, placement, stage
-from streamjoin.device.source import OPTIONS, Source
+from streamjoin.device.source import GROUP, Source
 from streamjoin.errors import DeviceError
 
 MOST_WORDS = 1 << 20  # of a bitmap: 4 MiB, which the CPU finds in its cache
 MOST_PROBES = 1024  # of one comparison
 BITMAPS = 3  # per window: one is being written, one is being read, one is in between
-GROUP = 64  # work items
 
 
 class Hells:
@@ -58,8 +57,8 @@ class Hells:
         self._next = [0, 0]
         self._comparisons = 0
         with self._telling():
-            self._context = _context(self._device)
-            program = _built(self._device, self._source.text)
+            self._context = context_of(self._device)
+            program = built(self._device, self._source.text)
             profiling = cl.command_queue_properties.PROFILING_ENABLE
             queues = [cl.CommandQueue(self._context, properties=profiling) for _ in SIDES]
             self._kernels = [cl.Kernel(program, f"compare_{side}") for side in SIDES]
@@ -266,30 +265,13 @@ class Hells:
             raise DeviceError(f"the device {self._device.name} failed: {error}") from error
 
 
-@lru_cache
-def _context(device: Any) -> Any:
-    """One for all joins on a device."""
-    return opencl().Context([device])
-
-
-@lru_cache(maxsize=64)
-def _built(device: Any, text: str) -> Any:
-    """The program on a device; a failure is told with the compiler's log."""
-    cl = opencl()
-    try:
-        return cl.Program(_context(device), text).build(list(OPTIONS))
-    except cl.Error as error:
-        raise DeviceError(f"the kernels do not build on {device.name}: {error}") from error
-
-
 def _check(device: Any, source: Source) -> None:
-    cl = opencl()
     if source.doubles and not device.double_fp_config:
         raise DeviceError(
             f"the device {device.name} does not compute in double precision, which the predicate needs; choose another "
             'with device=, cast to FLOAT, or use algorithm="grid"'
         )
-    if source.singles and not device.single_fp_config & cl.device_fp_config.DENORM:
+    if source.singles and not denormals(device):
         raise DeviceError(
             f"the device {device.name} takes very small floats for zero, so that results could differ; choose another "
             'with device=, cast to DOUBLE, or use algorithm="grid"'

@@ -21,6 +21,7 @@ from streamjoin.errors import PredicateError
 
 HEAD = 16  # words before the results: the trouble that a comparison met
 WIDE = 8  # tuples whose boxes and key hashes are looked at together: 256 bits of float
+GROUP = 64  # work items that compare together
 OPTIONS = ("-cl-std=CL1.2", "-cl-fp32-correctly-rounded-divide-sqrt", "-w")
 
 _TYPES = {
@@ -141,6 +142,10 @@ class Source:
         columns = [Field(f"w{k}", part.dtype) for k, part in enumerate(self._program.stored[side])]
         return (Field("at", np.dtype(np.int64)), *key, *boxes, *columns)
 
+    def parts(self, side: str) -> dict[str, tuple[str, str]]:
+        """Of which column, and which part of it, the arrays of the predicate's columns are."""
+        return {f"w{k}": (part.column, part.role) for k, part in enumerate(self._program.stored[side])}
+
     def staged(self, side: str) -> tuple[Field, ...]:
         """The arrays of a side's batch: what goes into its window, and what it reaches in the other."""
         return (*self.stored(side), Field("since", np.dtype(np.int64)), Field("until", np.dtype(np.int64)))
@@ -207,6 +212,17 @@ class Source:
                 lines.append(f"if (any_of({name})) report(bitmap, {name}, {code}u, i, here);")
                 lines.append(f"m &= ~{name};")
         return lines
+
+
+def together(sources: list[Source]) -> str:
+    """One text for several predicates: the kernels of the k-th have names that end in _k."""
+    texts = [preamble(any(source.doubles for source in sources))]
+    for k, source in enumerate(sources):
+        text = source.kernels
+        for name in ("compare_r", "compare_s", "add_r", "add_s"):
+            text = text.replace(f"void {name}(", f"void {name}_{k}(")
+        texts.append(text)
+    return "\n".join(texts)
 
 
 def preamble(doubles: bool) -> str:

@@ -1,0 +1,29 @@
+"""Contexts and built programs: one of each per device and text, for all joins of a process."""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache
+from typing import Any
+
+from streamjoin.device.choice import opencl
+from streamjoin.device.source import OPTIONS
+from streamjoin.errors import DeviceError
+
+
+@lru_cache
+def context_of(device: Any) -> Any:
+    """One for all joins on a device."""
+    return opencl().Context([device])
+
+
+@lru_cache(maxsize=64)
+def built(device: Any, text: str) -> Any:
+    """The program on a device; a failure is told with the compiler's log."""
+    cl = opencl()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cl.CompilerWarning)  # some compilers report that they have succeeded
+            return cl.Program(context_of(device), text).build(list(OPTIONS))
+    except cl.Error as error:
+        raise DeviceError(f"the kernels do not build on {device.name}: {error}") from error

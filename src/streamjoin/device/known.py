@@ -1,0 +1,389 @@
+"""Known answers: a device serves only if generated kernels find on it what NumPy finds.
+
+Drivers have returned wrong bits without an error, and have ended the process (see docs/decisions/0016). So before the
+first join of a process its device compares a few thousand pairs by kernels of the generator that writes the real ones:
+every comparison of every type, arithmetic, window, boxes, key hashes and the report of an overflow, either side
+probing. The first time on a machine a process of its own goes ahead, so that a crash is an error and not the end.
+
+    python -m streamjoin.device.known         prints all devices as JSON
+    python -m streamjoin.device.known 1 0     prints, as JSON, what is wrong with device 0 after device 1 was tried
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.core.analysis import analyse
+from streamjoin.core.cache import usable_folder
+from streamjoin.core.codegen import Program
+from streamjoin.core.kernels.bitmap import WORD
+from streamjoin.core.kernels.layout import Array
+from streamjoin.core.predicate import as_tree
+from streamjoin.core.predicate.resolve import resolve
+from streamjoin.core.tree import OTHER
+from streamjoin.device.build import built, context_of
+from streamjoin.device.choice import denormals, describe, devices
+from streamjoin.device.memory import Bitmap, Window, placement, stage
+from streamjoin.device.source import GROUP, HEAD, Source, together
+from streamjoin.errors import DeviceError
+
+PATIENCE = 120  # seconds for a process of its own, in which nothing may be compiled yet
+STORED = 75  # rows of s; the last word of a bitmap is not full
+SIGNS: dict[str, Callable[[Array, Array], Array]] = {
+    "=": np.equal,
+    "<>": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+EDGES: dict[str, list[Any]] = {
+    "b": [False, True],
+    "i1": [-128, -1, 0, 1, 127],
+    "i2": [-(2**15), -129, 0, 1, 2**15 - 1],
+    "i4": [-(2**31), -1, 0, 1, 2**16, 2**31 - 1],
+    "i8": [-(2**63), -(2**32) - 1, -1, 0, 1, 2**32, 2**53 + 1, 2**63 - 1],
+    "f4": [-np.inf, -1.5, -1e-40, -0.0, 0.0, 1e-40, 1.5, 3e38, np.inf, np.nan],
+    "f8": [-np.inf, -1.5, -5e-324, -0.0, 0.0, 5e-324, 1.5, 1.5 + 2**-52, 1e308, np.inf, np.nan],
+}
+_ARROW = {"b": pa.bool_(), "i1": pa.int8(), "i2": pa.int16(), "i4": pa.int32(), "i8": pa.int64()}
+_ARROW |= {"f4": pa.float32(), "f8": pa.float64()}
+_NUMBERS = {"a": pa.int64(), "n": pa.int64(), "g": pa.float32(), "x": pa.float64()}  # small ones; n is never zero
+_PLACES = {"k": pa.int64(), "u": pa.int32(), "v": pa.float32()}
+
+Rows = dict[str, Array]  # values by column, and their validity as "column valid"
+Truth = Callable[[Rows, Rows], Array]  # rows of r as a column, rows of s as a line
+
+
+@dataclass(frozen=True)
+class Question:
+    """A predicate, the rows it is asked of, and the answer. `code` is what is reported instead of an answer."""
+
+    text: str
+    schema: pa.Schema
+    rows: dict[str, Rows]
+    answer: Truth
+    code: int = 0
+
+    @property
+    def program(self) -> Program:
+        return Program(analyse(resolve(as_tree(self.text), self.schema, self.schema)))
+
+
+def questions(doubles: bool, denormals: bool) -> list[Question]:
+    """What a device is asked. One without doubles, or to which very small floats are zero, is not asked for these."""
+    rng = np.random.default_rng(16)
+    types = [t for t in EDGES if doubles or t != "f8"]
+    cases: list[tuple[str, Truth]] = [
+        (f"r.{t} {sign} s.{t}", _compared(t, compute)) for t in types for sign, compute in SIGNS.items()
+    ]
+    edges = {t: EDGES[t] if denormals or t != "f4" else [v for v in EDGES[t] if not 0 < abs(v) < 1e-30] for t in types}
+    schema = {t: _ARROW[t] for t in types}
+    found = [_chosen(cases, schema, lambda n: _edge_rows(rng, edges, n))]
+    arithmetic = [case for case in _ARITHMETIC if doubles or not case[2]]
+    numbers = {name: t for name, t in _NUMBERS.items() if doubles or name != "x"}
+    found.append(_chosen([case[:2] for case in arithmetic], numbers, lambda n: _number_rows(rng, n)))
+    places = {side: _place_rows(rng, count) for side, count in (("r", 96), ("s", STORED))}
+    band = "r.k = s.k AND r.u BETWEEN s.u - 2 AND s.u + 2 AND r.v BETWEEN s.v - 1 AND s.v + 1"
+    found.append(Question(band, pa.schema(_fields(_PLACES)), places, _near))
+    huge = {side: {"n": np.ones(count, np.int64)} for side, count in (("r", 20), ("s", STORED))}
+    huge["r"]["n"][7] = huge["s"]["n"][41] = 2**62
+    never: Truth = lambda r, s: np.zeros((20, STORED), np.bool_)  # noqa: E731
+    found.append(Question("r.n * s.n % 7 = 3", pa.schema(_fields({"n": pa.int64()})), huge, never, code=1))
+    return found
+
+
+def _fields(types: dict[str, pa.DataType], nullable: bool = False) -> list[pa.Field]:
+    return [pa.field(name, t, nullable) for name, t in types.items()]
+
+
+def _chosen(cases: list[tuple[str, Truth]], types: dict[str, pa.DataType], rows: Callable[[int], Rows]) -> Question:
+    """All cases in one kernel: r.op chooses, so each row of r asks one case of every row of s."""
+    text = " OR ".join(f"(r.op = {k} AND {case})" for k, (case, _) in enumerate(cases))
+    r, s = rows(4 * len(cases)), rows(STORED)
+    r["op"], s["op"] = np.repeat(np.arange(len(cases)), 4), np.zeros(STORED, np.int64)
+
+    def answer(r: Rows, s: Rows) -> Array:
+        return np.select([r["op"] == k for k in range(len(cases))], [truth(r, s) for _, truth in cases])
+
+    edges = "b" in types
+    fields = [pa.field("op", pa.int32(), False), *_fields(types, nullable=edges)]
+    return Question(text, pa.schema(fields), {"r": r, "s": s}, answer)
+
+
+def _compared(t: str, compute: Callable[[Array, Array], Array]) -> Truth:
+    """SQL's comparison: nothing holds of a null; NaN is itself, and above all others."""
+
+    def truth(r: Rows, s: Rows) -> Array:
+        a, b = r[t], s[t]
+        if t[0] == "f":
+            here, there = np.isnan(a), np.isnan(b)
+            a, b = np.where(here | there, here, a), np.where(here | there, there, b)
+        return np.asarray(compute(a, b) & r[f"{t} valid"] & s[f"{t} valid"])
+
+    return truth
+
+
+_ARITHMETIC: list[tuple[str, Truth, bool]] = [  # whether it needs doubles
+    ("r.a + s.a > 0", lambda r, s: r["a"] + s["a"] > 0, False),
+    ("r.a - s.a <= 17", lambda r, s: r["a"] - s["a"] <= 17, False),
+    ("r.a * s.a >= 1000", lambda r, s: r["a"] * s["a"] >= 1000, False),
+    ("-r.a < s.a", lambda r, s: -r["a"] < s["a"], False),
+    ("abs(r.a) > abs(s.a)", lambda r, s: np.abs(r["a"]) > np.abs(s["a"]), False),
+    ("r.a % s.n = 1", lambda r, s: np.fmod(r["a"], s["n"]) == 1, False),
+    ("r.a DIV s.n < -3", lambda r, s: np.trunc(r["a"] / s["n"]) < -3, False),
+    ("greatest(r.a, s.a) > 500", lambda r, s: np.maximum(r["a"], s["a"]) > 500, False),
+    ("least(r.a, s.a) < -500", lambda r, s: np.minimum(r["a"], s["a"]) < -500, False),
+    ("CASE WHEN r.n > s.n THEN r.a ELSE s.a END > 0", lambda r, s: np.where(r["n"] > s["n"], r["a"], s["a"]) > 0, False),
+    ("r.g + s.g > 1", lambda r, s: r["g"] + s["g"] > 1, False),
+    ("r.g * s.g < r.g", lambda r, s: r["g"] * s["g"] < r["g"], False),
+    ("abs(r.g - s.g) < 3", lambda r, s: np.abs(r["g"] - s["g"]) < 3, False),
+    ("r.x - s.x < 0.25", lambda r, s: r["x"] - s["x"] < 0.25, True),
+    ("r.x / s.n > s.x", lambda r, s: r["x"] / s["n"] > s["x"], True),
+    ("r.x % s.n > 0.5", lambda r, s: np.fmod(r["x"], s["n"]) > 0.5, True),
+    ("sqrt(abs(r.x)) > s.x", lambda r, s: np.sqrt(np.abs(r["x"])) > s["x"], True),
+    ("floor(r.x) = s.n", lambda r, s: np.floor(r["x"]) == s["n"], True),
+    ("ceil(r.x) = s.n", lambda r, s: np.ceil(r["x"]) == s["n"], True),
+    ("CAST(r.x AS BIGINT) = s.n", lambda r, s: np.trunc(r["x"]) == s["n"], True),
+    ("r.g < s.x", lambda r, s: r["g"].astype(np.float64) < s["x"], True),
+    ("r.a < s.x", lambda r, s: r["a"].astype(np.float64) < s["x"], True),
+]
+
+
+def _near(r: Rows, s: Rows) -> Array:
+    return np.asarray((r["k"] == s["k"]) & (np.abs(r["u"] - s["u"]) <= 2) & (np.abs(r["v"] - s["v"]) <= 1))
+
+
+def _edge_rows(rng: np.random.Generator, edges: dict[str, list[Any]], count: int) -> Rows:
+    rows: Rows = {}
+    for t, values in edges.items():
+        dtype = np.bool_ if t == "b" else np.dtype(t)
+        rows[t] = np.array(values, dtype)[rng.integers(len(values), size=count)]
+        rows[f"{t} valid"] = rng.random(count) < 0.9
+    return rows
+
+
+def _number_rows(rng: np.random.Generator, count: int) -> Rows:
+    return {
+        "a": rng.integers(-(10**9), 10**9, count) // 10 ** rng.integers(0, 9, count),
+        "n": rng.choice([-7, -3, -2, -1, 1, 2, 3, 5, 9], count),
+        "g": (rng.integers(-64, 64, count) / 8).astype(np.float32),
+        "x": rng.integers(-256, 256, count) / 32,
+    }
+
+
+def _place_rows(rng: np.random.Generator, count: int) -> Rows:
+    """Boxes and key hashes are made up: a kernel asks them first, then window and predicate, and each must count."""
+    rows: Rows = {"k": rng.integers(0, 3, count), "u": rng.integers(-4, 4, count), "v": rng.integers(-3, 3, count)}
+    rows["key"] = rng.choice(np.array([7, 2**32 - 7], np.uint32), count, p=[0.8, 0.2])
+    for d in range(2):
+        rows[f"lo{d}"] = rng.integers(-8, 4, count).astype(np.float32)
+        rows[f"hi{d}"] = rows[f"lo{d}"] + rng.integers(0, 9, count).astype(np.float32)
+    return rows
+
+
+@lru_cache(maxsize=4)
+def _asked(doubles: bool, denormals: bool) -> tuple[list[Question], list[Source], str]:
+    asked = questions(doubles, denormals)
+    sources = [Source(question.program) for question in asked]
+    return asked, sources, together(sources)
+
+
+def _of(device: Any) -> tuple[list[Question], list[Source], str]:
+    return _asked(bool(device.double_fp_config), denormals(device))
+
+
+def wrong(device: Any) -> str:
+    """What this device computes wrongly, in this process; nothing if it knows all answers."""
+    asked, sources, text = _of(device)
+    try:
+        program = built(device, text)
+        context = context_of(device)
+        for k, (question, source) in enumerate(zip(asked, sources, strict=True)):
+            for probing in "rs":
+                if not _right(context, device, program, k, question, source, probing):
+                    return f"wrong results for {probing} probing with {question.text[:60]}"
+    except Exception as error:  # what a driver raises is anybody's guess
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _right(
+    context: Any, device: Any, program: Any, k: int, question: Question, source: Source, probing: str
+) -> bool:
+    """Does one comparison answer as NumPy does? The stored rows come in two batches by the kernel that adds them."""
+    import pyopencl as cl
+
+    stored = OTHER[probing]
+    columns = {side: _columns(source, question.rows[side], side) for side in "rs"}
+    m, n = len(columns[stored][0]), len(columns[probing][0])
+    queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+    where = placement(device.host_unified_memory, "auto")
+    window = Window(context, queue, source.stored(stored), cl.Kernel(program, f"add_{stored}_{k}"), where, m)
+    for rows in (slice(0, 50), slice(50, m)):
+        batch = [column[rows] for column in columns[stored]]
+        window.add(stage(context, source.staged(stored), batch), batch[:-2], batch[0])
+    ((arrays, place, _, count),) = window.parts(1 << 20)
+    bitmap = Bitmap(context, queue, where == "host")
+    bitmap.make_room(count * n)
+    kernel = cl.Kernel(program, f"compare_{probing}_{k}")
+    begin, end = 1, m - 1
+    probes = stage(context, source.staged(probing), columns[probing])
+    numbers = np.int32(0), np.int32(n), np.uint32(place), np.uint32(count), np.int32(begin), np.int32(end)
+    kernel.set_args(probes, *numbers, bitmap.buffer, *arrays)
+    cl.enqueue_nd_range_kernel(queue, kernel, (-(-count // GROUP) * GROUP,), (GROUP,))
+    words, ready = bitmap.fetch(count * n)
+    ready.wait()
+    found = np.array(words, np.uint32)
+    bitmap.give_back()
+    queue.finish()
+    if question.code:
+        probe, position = (7, 41) if probing == "r" else (41, 7)
+        return found[:3].tolist() == [question.code, probe, position]
+    bits = np.unpackbits(found[HEAD:].reshape(count, n, 1).view(np.uint8), axis=2, bitorder="little")
+    truth = bits.transpose(1, 0, 2).reshape(n, count * WORD)[:, :m].astype(np.bool_)
+    return not found[0] and np.array_equal(truth, _wanted(question, columns, probing, slice(begin, end)))
+
+
+def _wanted(question: Question, columns: dict[str, list[Array]], probing: str, live: slice) -> Array:
+    """The truth of all pairs by NumPy, a line for each probe."""
+    r, s = question.rows["r"], question.rows["s"]
+    with np.errstate(all="ignore"):
+        truth = question.answer({c: v[:, None] for c, v in r.items()}, {c: v[None, :] for c, v in s.items()})
+    truth = np.asarray(truth, np.bool_)
+    if "key" in r:
+        truth = truth & (r["key"][:, None] == s["key"][None, :])
+        for d in range(2):
+            truth &= (r[f"lo{d}"][:, None] <= s[f"hi{d}"]) & (r[f"hi{d}"][:, None] >= s[f"lo{d}"])
+    truth = truth if probing == "r" else truth.T
+    at, (since, until) = columns[OTHER[probing]][0], columns[probing][-2:]
+    truth = truth & (at >= since[:, None]) & (at <= until[:, None])
+    inside = np.zeros(len(at), np.bool_)
+    inside[live] = True
+    return np.asarray(truth & inside)
+
+
+def _columns(source: Source, rows: Rows, side: str) -> list[Array]:
+    """The rows as a side's staged arrays: a place each, of which a probe reaches all but a few."""
+    count = len(next(iter(rows.values())))
+    at = np.arange(count, dtype=np.int64) + 2**40
+    made = {"at": at, "since": np.full(count, 2**40 + 2), "until": np.full(count, 2**40 + 10**6)}
+    made["until"][::5] = 2**40 + 60
+    parts = source.parts(side)
+    found = []
+    for field in source.staged(side):
+        if field.name in parts:
+            column, role = parts[field.name]
+            values = rows[column] if role == "value" else rows.get(f"{column} valid", np.ones(count))
+        else:
+            values = made[field.name] if field.name in made else rows[field.name]
+        found.append(np.ascontiguousarray(values, field.dtype))
+    return found
+
+
+_lock = threading.Lock()
+_told: dict[Any, str] = {}
+_tried: list[int] = []  # in this process: two drivers can be right alone and crash together
+
+
+def trouble(index: int, device: Any) -> str:
+    """Why this device must not be used, or nothing. Asked once per process; in one of its own the first time here."""
+    with _lock:
+        if device not in _told:
+            memo = usable_folder() / f"device-{_identity([*_tried, index])}.passed"
+            reason = "" if memo.exists() else apart(*_tried, index)
+            if not reason:
+                _tried.append(index)
+                reason = wrong(device)
+            if not reason:
+                try:
+                    memo.touch(mode=0o600)
+                except OSError:  # the next process asks again
+                    pass
+            _told[device] = reason
+        return _told[device]
+
+
+def _identity(indices: list[int]) -> str:
+    """Of everything that an answer depends on: kernels, drivers and processor."""
+    told = [platform.machine(), _processor()]
+    for device in (devices()[index] for index in indices):
+        told += [device.name, device.version, device.driver_version, device.platform.version, _of(device)[2]]
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:24]
+
+
+def _processor() -> str:
+    """Its name and what it can do, where that is told."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
+
+
+def apart(*indices: int) -> str:
+    """What is wrong with the last of these devices, found by a process of its own, which it may end."""
+    return str(_process(*map(str, indices)))
+
+
+def listed_apart() -> Any:
+    """All devices as `choice.describe` tells, or a text that says why they cannot be listed."""
+    return _process()
+
+
+def _process(*arguments: str) -> Any:
+    if not sys.executable:
+        return ""  # Python inside another program: nothing to start
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-m", "streamjoin.device.known", *arguments]
+    try:
+        done = subprocess.run(
+            command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=PATIENCE
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer within {PATIENCE} s"
+    except OSError as error:
+        return f"no process could be started to try it in: {error}"
+    *_, last = ["", *done.stdout.splitlines()]
+    if done.returncode == 0 and last:
+        return json.loads(last)
+    *_, said = ["", *(line.strip() for line in done.stderr.splitlines() if line.strip())]
+    return f"it ended the process ({_ending(done.returncode)}){': ' if said else ''}{said[:200].rstrip('.')}"
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _answer(indices: list[int]) -> Any:
+    try:
+        found = devices()
+    except DeviceError as error:
+        return str(error)
+    if not indices:
+        return [describe(device) for device in found]
+    return [wrong(found[index]) for index in indices][-1]
+
+
+if __name__ == "__main__":
+    print(json.dumps(_answer([int(word) for word in sys.argv[1:]])))
