@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+import apart
 from sessions import SETTINGS, prepare
 
 # Kernels stay cached between runs: only the first one pays for compiling.
@@ -30,6 +31,10 @@ settings.register_profile(
 )
 settings.register_profile("soak", deadline=None, max_examples=2_000, suppress_health_check=_calm)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    apart.set_up(config)
 
 
 # Tests of these files share nothing that is dear, neither kernels nor a session.

@@ -27,13 +27,13 @@ from streamjoin.core.kernels.bitmap import FOUND, NEXT, WORD, interpret
 from streamjoin.core.predicate import as_tree
 from streamjoin.core.predicate.resolve import resolve
 from streamjoin.device import hells
-from streamjoin.device.choice import choose, devices
+from streamjoin.device.choice import choose, devices, opencl
 from streamjoin.device.memory import stage
-from streamjoin.device.source import HEAD, OPTIONS, Source, preamble
+from streamjoin.device.source import HEAD, OPTIONS, Source, together
 from streamjoin.errors import DataError, DeviceError, OptionError, PredicateError
 from test_predicates_fuzz import EDGE_CASES, check, fuzz_join, may_raise, sample, seeds
 
-cl = pytest.importorskip("pyopencl", reason="pip install 'streamjoin[opencl]'")
+pytestmark = pytest.mark.device
 
 R, S = schema("r"), schema("s")
 RAMP = pa.schema({"t": pa.int64(), "x": pa.int64()})
@@ -50,9 +50,7 @@ def on_device(texts: list[str], rs: Rows, ss: Rows, probing: str) -> list[np.nda
         whole = {"filters": {"r": (), "s": ()}, "exact": tuple(conjuncts(tree)), "equalities": (), "dimensions": ()}
         program = Program(replace(analyse(tree), **whole, strict=frozenset()))
         sources.append((program, Source(program)))
-    text = preamble(True) + "".join(
-        _renamed(source.kernels, k) for k, (_, source) in enumerate(sources)
-    )
+    cl, text = opencl(), together([source for _, source in sources])
     context = cl.Context([choose(None)])
     commands = cl.CommandQueue(context)
     built = cl.Program(context, text).build(list(OPTIONS))
@@ -82,12 +80,6 @@ def on_device(texts: list[str], rs: Rows, ss: Rows, probing: str) -> list[np.nda
         truth = bits.transpose(1, 0, 2).reshape(n, words * WORD)[:, :m].astype(np.bool_)
         found.append(truth if probing == "r" else truth.T)
     return found
-
-
-def _renamed(kernels: str, k: int) -> str:
-    for name in ("compare_r", "compare_s", "add_r", "add_s"):
-        kernels = kernels.replace(f"void {name}(", f"void {name}_{k}(")
-    return kernels
 
 
 def compared(trees: list[E], rs: list[dict[str, Any]], ss: list[dict[str, Any]], probing: str) -> int:
@@ -303,7 +295,7 @@ def test_a_device_that_fails_ends_the_join(monkeypatch: pytest.MonkeyPatch) -> N
     """The failure shows in the next push or in close; nothing after it is taken."""
 
     def broken(*_: Any) -> bool:
-        raise cl.RuntimeError("out of resources")
+        raise opencl().RuntimeError("out of resources")
 
     join = joined("r.x = s.x", 10)
     monkeypatch.setattr("streamjoin.device.interpreter.interpret", broken)

@@ -81,7 +81,10 @@ PATHS = [
     ("hells", "scan"),
 ]
 LAYOUTS = [(1, 2), (2, 1), (2, 2), (1, 3), (3, 2), (7, 1)]
-each_path = pytest.mark.parametrize(("algorithm", "access"), PATHS, ids=[f"{a}-{b}" for a, b in PATHS])
+each_path = pytest.mark.parametrize(
+    ("algorithm", "access"),
+    [pytest.param(a, b, id=f"{a}-{b}", marks=[pytest.mark.device] * (a == "hells")) for a, b in PATHS],
+)
 
 
 @st.composite

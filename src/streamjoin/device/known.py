@@ -37,7 +37,7 @@ from streamjoin.core.predicate import as_tree
 from streamjoin.core.predicate.resolve import resolve
 from streamjoin.core.tree import OTHER
 from streamjoin.device.build import built, context_of
-from streamjoin.device.choice import denormals, describe, devices
+from streamjoin.device.choice import denormals, describe, devices, opencl
 from streamjoin.device.memory import Bitmap, Window, placement, stage
 from streamjoin.device.source import GROUP, HEAD, Source, together
 from streamjoin.errors import DeviceError
@@ -227,9 +227,7 @@ def _right(
     context: Any, device: Any, program: Any, k: int, question: Question, source: Source, probing: str
 ) -> bool:
     """Does one comparison answer as NumPy does? The stored rows come in two batches by the kernel that adds them."""
-    import pyopencl as cl
-
-    stored = OTHER[probing]
+    cl, stored = opencl(), OTHER[probing]
     columns = {side: _columns(source, question.rows[side], side) for side in "rs"}
     m, n = len(columns[stored][0]), len(columns[probing][0])
     queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
