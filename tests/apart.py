@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ class Server:
 
     def __init__(self, path: Path, config: pytest.Config) -> None:
         self.path = path
-        self._output = tempfile.TemporaryFile()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
         ids, told = os.pipe()
         reports, tells = os.pipe()
         command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--rootdir"]
@@ -142,10 +143,8 @@ class Server:
     def close(self) -> int:
         """Ends it and whatever it has started. Returns its exit code, or the signal's number below zero."""
         for end in (self._ids, self._reports):
-            try:
+            with suppress(BrokenPipeError):
                 end.close()
-            except BrokenPipeError:
-                pass
         try:
             return self._process.wait(10)
         except subprocess.TimeoutExpired:

@@ -16,7 +16,9 @@ def examined() -> list[dict[str, Any]] | str:
     from streamjoin.device import known
 
     found = known.listed_apart()
-    return [device | {"trouble": known.apart(k)} for k, device in enumerate(found)] if isinstance(found, list) else found
+    if isinstance(found, str):
+        return found
+    return [device | {"trouble": known.apart(k)} for k, device in enumerate(found)]
 
 
 def chosen(wanted: int | str | None) -> dict[str, Any]:

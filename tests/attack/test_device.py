@@ -105,7 +105,7 @@ def test_boxes_and_keys_count(side: str, fresh: Path, monkeypatch: pytest.Monkey
     quick = source.Source._quick
     change = {"lo": ("lo1[", "lo0["), "key": ("== its_key", "!= its_key")}[side]
     monkeypatch.setattr(source.Source, "_quick", lambda self, g: quick(self, g).replace(*change))
-    assert "with r.k = s.k" in known.wrong(choice.devices()[0])
+    assert "wrong results for r.k = s.k AND" in known.wrong(choice.devices()[0])
 
 
 @device_test
@@ -117,8 +117,8 @@ def test_a_device_that_computes_wrongly_is_refused(fresh: Path, monkeypatch: pyt
             joined()
         said = str(caught.value)
         device = choice.devices()[0]
-        assert said.startswith(f"no join is made on the OpenCL device {device.name} of {device.platform.name}, which failed")
-        assert "wrong results for r probing with (r.op = 0 AND r.b = s.b)" in said
+        assert said.startswith(f"no join is made on the OpenCL device {device.name} of {device.platform.name}, which")
+        assert "which failed its test: wrong results for r.b <= s.b, r probing; " in said
         assert "pip install intel-opencl-rt intel-cmplr-lib-rt" in said and 'algorithm="grid"' in said
     with pytest.raises(DeviceError, match="failed its test"):
         str(sj.explain(SCHEMA, SCHEMA, on="r.x <= s.x", within=1, time="t", algorithm="hells"))
@@ -129,7 +129,7 @@ WRONG = "import ast\nimport streamjoin.device.translate as t\nt._SIGNS[ast.LtE] 
 ABORTS = "import os, pyopencl\npyopencl.Program.build = lambda *_: os.abort()\n"
 HANGS = "import time, pyopencl\npyopencl.Program.build = lambda *_: time.sleep(60)\n"
 ENDS = [
-    pytest.param(WRONG, "wrong results for r probing", id="wrong"),
+    pytest.param(WRONG, "wrong results for r.b <= s.b, r probing", id="wrong"),
     pytest.param(ABORTS, "it ended the process (SIGABRT)", id="aborts"),
     pytest.param(HANGS, "no answer within 8 s", id="hangs"),
 ]
@@ -183,7 +183,7 @@ def test_a_device_that_fails_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> 
     bad = SimpleNamespace(name="Bad", type=real.type, platform=SimpleNamespace(name="Worse"))
     monkeypatch.setattr(choice, "devices", lambda: [bad, real])
     monkeypatch.setattr(known, "trouble", lambda index, device: "no good" if device is bad else "")
-    with pytest.warns(RuntimeWarning, match="passed over the OpenCL device Bad of Worse, which failed its test: no good"):
+    with pytest.warns(RuntimeWarning, match="passed over the OpenCL device Bad of Worse.*failed its test: no good"):
         assert choice.choose("cpu") is real
     assert choice.choose(1) is real
     with pytest.raises(DeviceError, match="Bad of Worse, which failed its test: no good; pip install"):

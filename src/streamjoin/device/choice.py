@@ -81,7 +81,7 @@ def choose(wanted: int | str | None) -> Any:
     found = devices()
     if not found:
         raise DeviceError(f"no OpenCL device was found; {INSTALL}")
-    reasons = []
+    reasons: list[str] = []
     for index in _meant(found, wanted):
         reason = trouble(index, found[index])
         if not reason:

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -79,6 +80,7 @@ class Question:
     rows: dict[str, Rows]
     answer: Truth
     code: int = 0
+    cases: tuple[str, ...] = ()  # of which r.op chooses one
 
     @property
     def program(self) -> Program:
@@ -123,7 +125,7 @@ def _chosen(cases: list[tuple[str, Truth]], types: dict[str, pa.DataType], rows:
 
     edges = "b" in types
     fields = [pa.field("op", pa.int32(), False), *_fields(types, nullable=edges)]
-    return Question(text, pa.schema(fields), {"r": r, "s": s}, answer)
+    return Question(text, pa.schema(fields), {"r": r, "s": s}, answer, cases=tuple(case for case, _ in cases))
 
 
 def _compared(t: str, compute: Callable[[Array, Array], Array]) -> Truth:
@@ -149,7 +151,7 @@ _ARITHMETIC: list[tuple[str, Truth, bool]] = [  # whether it needs doubles
     ("r.a DIV s.n < -3", lambda r, s: np.trunc(r["a"] / s["n"]) < -3, False),
     ("greatest(r.a, s.a) > 500", lambda r, s: np.maximum(r["a"], s["a"]) > 500, False),
     ("least(r.a, s.a) < -500", lambda r, s: np.minimum(r["a"], s["a"]) < -500, False),
-    ("CASE WHEN r.n > s.n THEN r.a ELSE s.a END > 0", lambda r, s: np.where(r["n"] > s["n"], r["a"], s["a"]) > 0, False),
+    ("if(r.n > s.n, r.a, s.a) > 0", lambda r, s: np.where(r["n"] > s["n"], r["a"], s["a"]) > 0, False),
     ("r.g + s.g > 1", lambda r, s: r["g"] + s["g"] > 1, False),
     ("r.g * s.g < r.g", lambda r, s: r["g"] * s["g"] < r["g"], False),
     ("abs(r.g - s.g) < 3", lambda r, s: np.abs(r["g"] - s["g"]) < 3, False),
@@ -216,17 +218,17 @@ def wrong(device: Any) -> str:
         context = context_of(device)
         for k, (question, source) in enumerate(zip(asked, sources, strict=True)):
             for probing in "rs":
-                if not _right(context, device, program, k, question, source, probing):
-                    return f"wrong results for {probing} probing with {question.text[:60]}"
+                if fault := _fault(context, device, program, k, question, source, probing):
+                    return f"wrong results for {fault}, {probing} probing"
     except Exception as error:  # what a driver raises is anybody's guess
         return f"{type(error).__name__}: {error}"
     return ""
 
 
-def _right(
+def _fault(
     context: Any, device: Any, program: Any, k: int, question: Question, source: Source, probing: str
-) -> bool:
-    """Does one comparison answer as NumPy does? The stored rows come in two batches by the kernel that adds them."""
+) -> str:
+    """What one comparison answers otherwise than NumPy. Stored rows come in two batches, by the adding kernel."""
     cl, stored = opencl(), OTHER[probing]
     columns = {side: _columns(source, question.rows[side], side) for side in "rs"}
     m, n = len(columns[stored][0]), len(columns[probing][0])
@@ -252,10 +254,14 @@ def _right(
     queue.finish()
     if question.code:
         probe, position = (7, 41) if probing == "r" else (41, 7)
-        return found[:3].tolist() == [question.code, probe, position]
+        return "" if found[:3].tolist() == [question.code, probe, position] else f"an overflow in {question.text}"
     bits = np.unpackbits(found[HEAD:].reshape(count, n, 1).view(np.uint8), axis=2, bitorder="little")
     truth = bits.transpose(1, 0, 2).reshape(n, count * WORD)[:, :m].astype(np.bool_)
-    return not found[0] and np.array_equal(truth, _wanted(question, columns, probing, slice(begin, end)))
+    differ = truth != _wanted(question, columns, probing, slice(begin, end))
+    if found[0] or not differ.any():
+        return f"an overflow that is none in {question.text[:60]}" if found[0] else ""
+    row = np.argwhere(differ if probing == "r" else differ.T)[0, 0]
+    return question.cases[question.rows["r"]["op"][row]] if question.cases else question.text
 
 
 def _wanted(question: Question, columns: dict[str, list[Array]], probing: str, live: slice) -> Array:
@@ -309,10 +315,8 @@ def trouble(index: int, device: Any) -> str:
                 _tried.append(index)
                 reason = wrong(device)
             if not reason:
-                try:
+                with suppress(OSError):  # the next process asks again
                     memo.touch(mode=0o600)
-                except OSError:  # the next process asks again
-                    pass
             _told[device] = reason
         return _told[device]
 
@@ -339,9 +343,10 @@ def apart(*indices: int) -> str:
     return str(_process(*map(str, indices)))
 
 
-def listed_apart() -> Any:
+def listed_apart() -> list[dict[str, Any]] | str:
     """All devices as `choice.describe` tells, or a text that says why they cannot be listed."""
-    return _process()
+    found: list[dict[str, Any]] | str = _process()
+    return found
 
 
 def _process(*arguments: str) -> Any:
@@ -351,7 +356,13 @@ def _process(*arguments: str) -> Any:
     command = [sys.executable, "-m", "streamjoin.device.known", *arguments]
     try:
         done = subprocess.run(
-            command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=PATIENCE
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PATIENCE,
         )
     except subprocess.TimeoutExpired:
         return f"no answer within {PATIENCE} s"
