@@ -23,6 +23,7 @@ from _pytest.runner import runtestprotocol
 
 VARIABLE = "STREAMJOIN_TESTS_APART"  # the descriptors of a process that serves
 PATIENCE = 600  # seconds for one test, in which everything may have to be compiled
+START = 300  # seconds more for the first one
 
 
 def set_up(config: pytest.Config) -> None:
@@ -104,6 +105,7 @@ class Server:
 
     def __init__(self, path: Path, config: pytest.Config) -> None:
         self.path = path
+        self._patience = PATIENCE + START
         self._output = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
         ids, told = os.pipe()
         reports, tells = os.pipe()
@@ -124,10 +126,11 @@ class Server:
 
     def ask(self, nodeid: str) -> list[Any] | str:
         """The reports of a test, or how the process has ended."""
-        ended = f"took longer than {PATIENCE} s"
+        patience, self._patience = self._patience, PATIENCE
+        ended = f"took longer than {patience} s"
         try:
             print(nodeid, file=self._ids, flush=True)
-            if select.select([self._reports], [], [], PATIENCE)[0]:
+            if select.select([self._reports], [], [], patience)[0]:
                 line = self._reports.readline()
                 if line.endswith("\n"):
                     found: list[Any] = ast.literal_eval(line)

@@ -352,8 +352,10 @@ def listed_apart() -> list[dict[str, Any]] | str:
 def _process(*arguments: str) -> Any:
     if not sys.executable:
         return ""  # Python inside another program: nothing to start
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    command = [sys.executable, "-m", "streamjoin.device.known", *arguments]
+    # -P: what lies in the working directory is not imported unless it was here.
+    command = [sys.executable, "-P", "-m", "streamjoin.device.known", *arguments]
+    paths = [path for path in sys.path if path] + [str(Path(__file__).parents[2])]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     try:
         done = subprocess.run(
             command,
