@@ -16,6 +16,8 @@ from sessions import SETTINGS, prepare
 # Kernels stay cached between runs: only the first one pays for compiling.
 os.environ.setdefault("STREAMJOIN_CACHE", str(Path(__file__).resolve().parent.parent / ".cache" / "kernels"))
 
+os.environ.setdefault("POCL_CACHE_DIR", str(Path(os.environ["STREAMJOIN_CACHE"]).parent / "pocl"))
+
 # No Java of the tests lives long enough for its better compiler, which would take a core away from the others.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 

@@ -126,8 +126,8 @@ def test_a_device_that_computes_wrongly_is_refused(fresh: Path, monkeypatch: pyt
 
 
 WRONG = "import ast\nimport streamjoin.device.translate as t\nt._SIGNS[ast.LtE] = '<'\n"
-ABORTS = "import os, pyopencl\npyopencl.Program.build = lambda *_: os.abort()\n"
-HANGS = "import time, pyopencl\npyopencl.Program.build = lambda *_: time.sleep(60)\n"
+ABORTS = "import os, pyopencl\npyopencl.Program.build = lambda *_, **__: os.abort()\n"
+HANGS = "import time, pyopencl\npyopencl.Program.build = lambda *_, **__: time.sleep(60)\n"
 ENDS = [
     pytest.param(WRONG, "wrong results for r.b <= s.b, r probing", id="wrong"),
     pytest.param(ABORTS, "it ended the process (SIGABRT)", id="aborts"),
@@ -158,6 +158,28 @@ def test_a_driver_that_crashes_when_asked_for_devices(fresh: Path) -> None:
     result = CliRunner().invoke(app, ["doctor"])
     assert result.exit_code == 0
     assert "PyOpenCL finds no device: it ended the process (SIGABRT)" in result.stdout
+
+
+BUILDS = """
+import pyopencl as cl
+from streamjoin.device.choice import devices
+
+cl.Program(cl.Context(devices()[:1]), "kernel void nothing() {}").build()
+print(devices()[0].platform.name)
+"""
+
+
+@device_test
+def test_machine_code_of_pocl_lies_in_our_folder(tmp_path: Path) -> None:
+    """Not in /tmp/pocl, where it is looked for in services that have no HOME."""
+    without = ("HOME", "XDG_CACHE_HOME", "POCL_CACHE_DIR")
+    env = {name: value for name, value in os.environ.items() if name not in without}
+    env |= {"STREAMJOIN_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", BUILDS], env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    if done.stdout.startswith("Portable"):
+        assert list((tmp_path / "cache" / "pocl").iterdir())
+    assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
 
 
 @device_test

@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from streamjoin.core.cache import usable_folder
 from streamjoin.errors import DeviceError, OptionError
 
 INSTALL = "pip install 'streamjoin[opencl]' brings a device that runs on the CPU"
@@ -39,6 +40,8 @@ def _platforms() -> list[Any]:
     folder with those of the system and a right one. Whoever chose a folder by a variable has chosen.
     """
     cl = opencl()
+    # PoCL keeps machine code, without HOME in /tmp/pocl, where anybody may have put some.
+    os.environ.setdefault("POCL_CACHE_DIR", str(usable_folder() / "pocl"))
     library = _intel()
     if library is None or any(os.environ.get(name) for name in VARIABLES):
         return list(cl.get_platforms())
