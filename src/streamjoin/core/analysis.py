@@ -17,13 +17,17 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from streamjoin.core.tree import Node, columns, physical, sides, to_sql, walk
+from streamjoin.core.tree import Node, bottom_up, columns, physical, sides, to_sql, walk
 from streamjoin.core.types import BOOL
 
 MAX_DIMS = 3
 
 # One rounding is at most half a unit in the last place. Sums of a few terms stay far below these parts of their size.
 SLACK_DOUBLE, SLACK_FLOAT = 2.0**-48, 2.0**-20
+STEPS = 16  # so many roundings a slack is enough for; more of them get more
+MAX_CONSTRAINTS = 200  # of either side, among which the best are looked for
+MAX_STEPS = 200  # a sum longer than that is left to the exact test
+LARGE = 10**300  # factors and constants beyond that are, too
 
 _INVERSE = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 
@@ -107,7 +111,8 @@ def analyse(tree: Node, hints: tuple[Node, ...] = ()) -> Analysis:
     equalities: list[tuple[Node, Node]] = []
     constraints: list[Constraint] = []
     residual: list[Node] = []
-    for conjunct in conjuncts(tree):
+    parts = conjuncts(tree)
+    for conjunct in parts:
         reads = sides(conjunct)
         if len(reads) == 1 and conjunct.op != "function":
             filters[next(iter(reads))].append(conjunct)
@@ -125,43 +130,62 @@ def analyse(tree: Node, hints: tuple[Node, ...] = ()) -> Analysis:
         tuple(equalities),
         _pair_up(constraints),
         tuple(residual),
-        frozenset().union(*(_rejects(conjunct) for conjunct in conjuncts(tree))),
+        _strict(parts),
     )
 
 
-def conjuncts(node: Node, negated: bool = False) -> list[Node]:
+def conjuncts(node: Node) -> list[Node]:
     """The parts that must all be true, with negations pushed inwards."""
-    if node.op == "not":
-        return conjuncts(node.args[0], not negated)
-    if node.op == ("or" if negated else "and"):
-        return [part for arg in node.args for part in conjuncts(arg, negated)]
-    if not negated:
-        return [node]
-    if node.op in _INVERSE:
-        return [Node(_INVERSE[node.op], node.args, None, BOOL)]
-    return [Node("not", (node,), None, BOOL)]
+    found: list[Node] = []
+    opened = set()
+    stack = [(node, False)]
+    while stack:
+        part, negated = top = stack.pop()
+        if part.op in ("not", "or" if negated else "and"):
+            if top not in opened:  # what is shared need not hold twice
+                opened.add(top)
+                stack.extend((arg, negated != (part.op == "not")) for arg in reversed(part.args))
+        elif not negated:
+            found.append(part)
+        elif part.op in _INVERSE:
+            found.append(Node(_INVERSE[part.op], part.args, None, BOOL))
+        else:
+            found.append(Node("not", (part,), None, BOOL))
+    return found
 
 
-def _rejects(node: Node) -> frozenset[tuple[str, str]]:
-    """Columns that, being null, keep the condition from being true."""
+_Columns = frozenset[tuple[str, str]]
+
+
+def _strict(parts: list[Node]) -> _Columns:
+    """Columns that, being null, keep one of the conditions, and so all of them, from being true."""
+    spreads: dict[Node, _Columns] = {}  # columns whose null makes the whole node null
+    rejects: dict[Node, _Columns] = {}  # columns that, being null, keep the condition from being true
+    for part in parts:
+        for node in bottom_up(part, known=spreads):
+            spreads[node] = _spreads(node, [spreads[arg] for arg in node.args])
+            rejects[node] = _rejects(node, [rejects[arg] for arg in node.args], spreads)
+    return frozenset().union(*(rejects[part] for part in parts))
+
+
+def _rejects(node: Node, args: list[_Columns], spreads: dict[Node, _Columns]) -> _Columns:
     if node.op == "and":
-        return frozenset().union(*(_rejects(arg) for arg in node.args))
+        return frozenset().union(*args)
     if node.op == "or":
-        return frozenset.intersection(*(_rejects(arg) for arg in node.args))
+        return frozenset.intersection(*args)
     if node.op == "not" and node.args[0].op == "is_null":
-        return _spreads(node.args[0].args[0])
-    return _spreads(node)
+        return spreads[node.args[0].args[0]]
+    return spreads[node]
 
 
-def _spreads(node: Node) -> frozenset[tuple[str, str]]:
-    """Columns whose null makes the whole node null."""
+def _spreads(node: Node, args: list[_Columns]) -> _Columns:
     if node.op == "column":
         return frozenset({node.value})
     if node.op in ("literal", "is_null", "eq_null_safe", "case", "coalesce", "and", "or"):
         return frozenset()
     if node.op in ("least", "greatest"):
-        return frozenset.intersection(*(_spreads(arg) for arg in node.args))
-    return frozenset().union(*(_spreads(arg) for arg in node.args))
+        return frozenset.intersection(*args)
+    return frozenset().union(*args)
 
 
 def _harvest(node: Node, equalities: list[tuple[Node, Node]], constraints: list[Constraint], exactly: bool) -> bool:
@@ -215,17 +239,17 @@ def _constraint(a: Node, b: Node, exactly: bool) -> Constraint | None:
     if exactly:
         side = next(iter(sides(a)))
         return Constraint(side, Linear(((1.0, a),)), Linear(((1.0, b),)))
-    terms: list[tuple[float, Node]] = []
-    constants: list[Fraction] = []
-    if not (_collect(a, Fraction(1), terms, constants) and _collect(b, Fraction(-1), terms, constants)):
+    split = _split([(Fraction(1), a), (Fraction(-1), b)])
+    if split is None:
         return None
+    terms, constant, size, steps = split
     mine: dict[str, list[tuple[float, Node]]] = {"r": [], "s": []}
     for factor, node in terms:
         mine[next(iter(sides(node)))].append((factor, node))
     if not mine["r"] or not mine["s"]:
         return None
-    slack = SLACK_FLOAT if any(_single(part) for part in (a, b)) else SLACK_DOUBLE
-    constant, size = float(sum(constants)), float(sum(abs(part) for part in constants))
+    single = any(_single(node) for part in (a, b) for node in walk(part))
+    slack = (SLACK_FLOAT if single else SLACK_DOUBLE) * math.ceil(steps / STEPS)
     low = Linear(tuple(mine["r"]), 0.0, slack, size)
     high = Linear(tuple((-factor, node) for factor, node in mine["s"]), -constant, slack, size)
     if sum(factor for factor, _ in low.terms) < 0:  # a negative end reads better on the other side
@@ -236,35 +260,47 @@ def _constraint(a: Node, b: Node, exactly: bool) -> Constraint | None:
 
 
 def _single(node: Node) -> bool:
-    """Does single precision play a part in the computation?"""
-    return bool(node.type and node.type.kind == "float" and node.type.bits == 32) or any(
-        _single(arg) for arg in node.args
-    )
+    """Is the node in single precision?"""
+    return bool(node.type and node.type.kind == "float" and node.type.bits == 32)
 
 
-def _collect(node: Node, factor: Fraction, terms: list[tuple[float, Node]], constants: list[Fraction]) -> bool:
-    """Splits a sum into terms of one side each and constants; False if a term mixes the sides."""
-    if node.op == "literal":
-        number = _number(node)
+def _split(parts: list[tuple[Fraction, Node]]) -> tuple[list[tuple[float, Node]], float, float, int] | None:
+    """A sum as terms of one side each, a constant, the size of all constants, and how many steps that took.
+
+    None if a term mixes the sides, or if that takes too many steps: the same term may be in a sum any number of times.
+    """
+    terms: list[tuple[float, Node]] = []
+    constants: list[Fraction] = []
+    stack = parts[::-1]
+    steps = 0
+    while stack:
+        factor, node = stack.pop()
+        steps += 1
+        number = _number(node) if node.op == "literal" else None
         if number is not None:
             constants.append(factor * number)
-        return number is not None
-    if len(sides(node)) == 1:
-        terms.append((float(factor), node))
-        return True
-    if node.op in ("add", "sub"):
-        second = factor if node.op == "add" else -factor
-        return _collect(node.args[0], factor, terms, constants) and _collect(node.args[1], second, terms, constants)
-    if node.op == "neg":
-        return _collect(node.args[0], -factor, terms, constants)
-    if node.op == "cast" and _keeps_value(node):
-        return _collect(node.args[0], factor, terms, constants)
-    if node.op == "mul" and node.type is not None and node.type.kind != "decimal":
-        for literal, rest in (node.args, node.args[::-1]):
-            number = _number(literal) if literal.op == "literal" else None
-            if number is not None:
-                return _collect(rest, factor * number, terms, constants)
-    return False
+        elif node.op == "literal" or steps > MAX_STEPS:
+            return None
+        elif len(sides(node)) == 1:
+            if not abs(factor) < LARGE:
+                return None
+            terms.append((float(factor), node))
+        elif node.op in ("add", "sub"):
+            stack += [(factor if node.op == "add" else -factor, node.args[1]), (factor, node.args[0])]
+        elif node.op == "neg":
+            stack.append((-factor, node.args[0]))
+        elif node.op == "cast" and _keeps_value(node):
+            stack.append((factor, node.args[0]))
+        elif node.op == "mul" and node.type is not None and node.type.kind != "decimal":
+            found = [(_number(known), rest) for known, rest in (node.args, node.args[::-1]) if known.op == "literal"]
+            by = next(((times, rest) for times, rest in found if times is not None), None)
+            if by is None:
+                return None
+            stack.append((factor * by[0], by[1]))
+        else:
+            return None
+    size = sum(abs(part) for part in constants)
+    return (terms, float(sum(constants)), float(size), steps) if size < LARGE else None
 
 
 def _number(literal: Node) -> Fraction | None:
@@ -297,9 +333,12 @@ def _below_casts(node: Node) -> Node:
 
 def _pair_up(constraints: list[Constraint]) -> tuple[Dimension, ...]:
     """Opposite constraints over the same terms become one dimension; the best-matching pairs first."""
-    by_r = [constraint for constraint in constraints if constraint.side == "r"]
-    by_s = [constraint for constraint in constraints if constraint.side == "s"]
-    ranked = sorted(((_kinship(a, b), -i, -j) for i, a in enumerate(by_r) for j, b in enumerate(by_s)), reverse=True)
+    by_r = [constraint for constraint in constraints if constraint.side == "r"][:MAX_CONSTRAINTS]
+    by_s = [constraint for constraint in constraints if constraint.side == "s"][:MAX_CONSTRAINTS]
+    traits_r, traits_s = ([(_base(c.low), _base(c.high), _kind(c)) for c in side] for side in (by_r, by_s))
+    ranked = sorted(
+        ((_kinship(a, b), -i, -j) for i, a in enumerate(traits_r) for j, b in enumerate(traits_s)), reverse=True
+    )
     used_r: set[int] = set()
     used_s: set[int] = set()
     paired = []
@@ -314,12 +353,12 @@ def _pair_up(constraints: list[Constraint]) -> tuple[Dimension, ...]:
     return tuple(two_sided + single)
 
 
-def _kinship(a: Constraint, b: Constraint) -> int:
+def _kinship(a: tuple[_Columns, _Columns, str], b: tuple[_Columns, _Columns, str]) -> int:
     """How many of the ends of two opposite constraints rest on the same columns."""
-    return 2 * (_base(a.low) == _base(b.high)) + 2 * (_base(a.high) == _base(b.low)) + int(_kind(a) == _kind(b))
+    return 2 * (a[0] == b[1]) + 2 * (a[1] == b[0]) + int(a[2] == b[2])
 
 
-def _base(linear: Linear) -> frozenset[tuple[str, str]]:
+def _base(linear: Linear) -> _Columns:
     return frozenset().union(*(columns(node) for _, node in linear.terms))
 
 

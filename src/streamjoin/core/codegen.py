@@ -16,9 +16,9 @@ import numpy as np
 
 from streamjoin.core.analysis import MAX_DIMS, Analysis, Dimension, Linear
 from streamjoin.core.cache import load_module
-from streamjoin.core.emit import Emitter
+from streamjoin.core.emit import AT_ONCE, Emitter
 from streamjoin.core.functions import Embedded, embed
-from streamjoin.core.tree import OTHER, Node, columns, to_sql, walk
+from streamjoin.core.tree import OTHER, Node, brief, columns, walk
 from streamjoin.core.types import Type
 from streamjoin.core.values import Slot, Value
 
@@ -175,7 +175,7 @@ class Program:
     @cached_property
     def stored(self) -> dict[str, tuple[Part, ...]]:
         """By side: what the exact test reads. Columns whose null rules out a match are never null here."""
-        names = {name for conjunct in self.analysis.exact for name in columns(conjunct)}
+        names = columns(*self.analysis.exact)
         return {side: self._parts(side, names, self.analysis.strict) for side in "rs"}
 
     def _parts(
@@ -250,8 +250,8 @@ class Program:
     def troubles(self) -> tuple[str, ...]:
         """What a trouble code means: code k is a failure in the k-th text, counted from 1."""
         nodes = (*self.analysis.exact, *self.analysis.filters["r"], *self.analysis.filters["s"])
-        keys = tuple(f"{to_sql(r)} = {to_sql(s)}" for r, s in self.analysis.equalities)
-        return (*(to_sql(node) for node in nodes), *keys)
+        keys = tuple(f"{brief(r)} = {brief(s)}" for r, s in self.analysis.equalities)
+        return (*(brief(node) for node in nodes), *keys)
 
     @cached_property
     def _embedded(self) -> Embedded:
@@ -294,6 +294,9 @@ class Program:
         emitter = Emitter(self._pair_slots(probing))
         costly = self._costly(probing)
         plain = [emitter.truth(node).code for code, node in enumerate(self.analysis.exact, 1) if code not in costly]
+        while len(plain) > AT_ONCE:
+            groups = (plain[k : k + AT_ONCE] for k in range(0, len(plain), AT_ONCE))
+            plain = [emitter.set(" & ".join(f"({code})" for code in group)) for group in groups]
         cheap = len(emitter.lines)
         values = [(code, emitter.truth(node)) for code, node in costly.items()]
         return PairCode(emitter.lines, cheap, plain, values)
@@ -305,11 +308,11 @@ class Program:
 
     def _costly(self, probing: str) -> dict[int, Node]:
         """Conjuncts, by code, that only pairs in the window may be asked about: functions, and what may overflow."""
-        slots = self._pair_slots(probing)
+        emitter = Emitter(self._pair_slots(probing))
         return {
             code: node
             for code, node in enumerate(self.analysis.exact, 1)
-            if node.op == "function" or Emitter(slots).truth(node).bad is not None
+            if node.op == "function" or emitter.value(node).bad is not None
         }
 
     def compute_text(self, side: str) -> str:
@@ -326,7 +329,8 @@ class Program:
                 emit(f"        if not columns[{k}][i]:\n            continue")
         first = 1 + len(analysis.exact) + (len(analysis.filters["r"]) if side == "s" else 0)
         coded = list(enumerate(analysis.filters[side], first))
-        for code, node in sorted(coded, key=lambda item: Emitter(slots).truth(item[1]).bad is not None):
+        trial = Emitter(slots)
+        for code, node in sorted(coded, key=lambda item: trial.value(item[1]).bad is not None):
             value = emitter.truth(node)
             self._refuse(emitter, value, code)
             emit(f"        if not ({value.code}):\n            continue")

@@ -10,14 +10,30 @@ Logic, comparisons and choices are told here, arithmetic and casts in `numbers`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from streamjoin.core import tree
 from streamjoin.core.numbers import Numbers
 from streamjoin.core.tree import Node
 from streamjoin.core.types import Type
-from streamjoin.core.values import Slot, Value, digest, either, flags, range_of, type_of
+from streamjoin.core.values import Slot, Value, digest, either, range_of, too_large, type_of
+
+
+MAX_CODE = 40_000
+"""Characters of code that a predicate may become. Compiling takes time by their square: 20 s for so many."""
+
+AT_ONCE = 50  # parts of an AND or OR in one expression: compilers follow expressions by recursion
+
+
+def check_size(predicate: Node) -> None:
+    """Refuses a resolved predicate that would take too long to compile."""
+    emitter = Emitter({name: Slot("p[0][i]", "p[1][i]", "p[2][i]") for name in tree.columns(predicate)})
+    emitter.truth(predicate)
+    size = sum(len(line) for line in emitter.lines)
+    if size > MAX_CODE:
+        raise too_large("takes", size, "characters of generated code", MAX_CODE)
 
 
 class Emitter(Numbers):
@@ -31,7 +47,8 @@ class Emitter(Numbers):
     def value(self, node: Node) -> Value:
         """The node's value, emitting what computes it."""
         if node not in self._done:
-            self._done[node] = self._emit(node)
+            for part in tree.bottom_up(node, known=self._done, order=_order):
+                self._done[part] = self._emit(part)
         return self._done[node]
 
     def truth(self, node: Node) -> Value:
@@ -83,6 +100,9 @@ class Emitter(Numbers):
 
     def _junction(self, values: list[Value], decisive: bool) -> Value:
         """AND (decided by a false) and OR (decided by a true), three-valued and with bad values."""
+        while len(values) > AT_ONCE:
+            groups = (values[k : k + AT_ONCE] for k in range(0, len(values), AT_ONCE))
+            values = [self._junction(group, decisive) for group in groups]
         code = self.set((" | " if decisive else " & ").join(value.code for value in values))
         null = either(value.null for value in values)
         bad = either(value.bad for value in values)
@@ -114,7 +134,7 @@ class Emitter(Numbers):
         left, right = node.args
         a, b = self.value(left), self.value(right)
         code = self.set(self._compare(node.op, left, a, right, b))
-        null, bad = flags(a, b)
+        null, bad = self.flags(a, b)
         if bad and (a.up if a.bad else True) and (b.up if b.bad else True):
             return self._beyond(node.op, a, b, code, null)
         return Value(code, null, bad)
@@ -132,7 +152,7 @@ class Emitter(Numbers):
         left, right = node.args
         a, b = self.value(left), self.value(right)
         equal = self.set(self._compare("eq", left, a, right, b))
-        bad = either((a.bad, b.bad))
+        bad = self.any((a.bad, b.bad))
         if a.null is None and b.null is None:
             return Value(equal, None, bad)
         both, any_null = f"({a.null or 'False'}) & ({b.null or 'False'})", either((a.null, b.null))
@@ -166,7 +186,7 @@ class Emitter(Numbers):
         result = self.value(node.args[-1])
         for k in range(len(node.args) - 3, -1, -2):
             taken, value = self.truth(node.args[k]), self.value(node.args[k + 1])
-            result = self._choose(taken.code, value, result, either((taken.bad,)))
+            result = self._choose(taken.code, value, result, self.any((taken.bad,)))
         return result
 
     def _coalesce(self, node: Node) -> Value:
@@ -194,7 +214,7 @@ class Emitter(Numbers):
             if value.null:
                 better = self.set(f"(not {value.null}) & {better}")
             null = f"({best.null}) & ({value.null})" if best.null and value.null else None
-            bad = either((best.bad, value.bad))
+            bad = self.any((best.bad, value.bad))
             chosen = self._choose(better, replace(value, null=None, bad=None), replace(best, null=None, bad=None), None)
             best = replace(chosen, null=self.set(null) if null else None, bad=bad)
         return best
@@ -207,7 +227,7 @@ class Emitter(Numbers):
                 return None
             return self.set(f"({a or 'False'}) if {condition} else ({b or 'False'})")
 
-        taken_bad = either((bad, flag(yes.bad, no.bad)))
+        taken_bad = self.any((bad, flag(yes.bad, no.bad)))
         code = self.set(f"{yes.code} if {condition} else {no.code}")
         return Value(code, flag(yes.null, no.null), taken_bad, min(yes.low, no.low), max(yes.high, no.high))
 
@@ -223,6 +243,16 @@ class Emitter(Numbers):
                     parts.append(f"np.float64({value.code})" if wide else value.code)
             sides.append(f"{side.upper()}_TUPLE({', '.join(parts)})")
         return Value(self.set(f"True if FUNCTION({sides[0]}, {sides[1]}) else False"))
+
+
+def _order(node: Node) -> Sequence[Node]:
+    """The order in which a node's arguments are emitted: a choice is built from its end."""
+    if node.op == "coalesce":
+        return node.args[::-1]
+    if node.op == "case":
+        branches = [node.args[k : k + 2] for k in range(len(node.args) - 3, -1, -2)]
+        return [node.args[-1], *chain.from_iterable(branches)]
+    return node.args
 
 
 def _zero(t: Type) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from streamjoin.core.tree import Node, to_sql
+from streamjoin.core.tree import Node, brief
 from streamjoin.core.types import Type
-from streamjoin.core.values import INT64_MAX, INT64_MIN, Value, Writer, derived, either, flags, range_of, type_of
+from streamjoin.core.values import INT64_MAX, INT64_MIN, Value, Writer, derived, either, range_of, type_of
 
 SECONDS = {"us": 10**6, "ns": 10**9}
 DAY = 86400
@@ -36,7 +36,7 @@ class Numbers(Writer):
         self, node: Node, sign: str, checked: str, bounds: Callable[[Value, Value], tuple[int, int]]
     ) -> Value:
         a, b = (self.value(arg) for arg in node.args)
-        null, bad = flags(a, b)
+        null, bad = self.flags(a, b)
         t = type_of(node)
         if t.kind == "float":
             return Value(self.set(f"{a.code} {sign} {b.code}"), null, bad)
@@ -61,9 +61,9 @@ class Numbers(Writer):
 
     def _div(self, node: Node) -> Value:
         a, b = (self.value(arg) for arg in node.args)
-        null, bad = flags(a, b)
+        null, bad = self.flags(a, b)
         zero = self.set(f"{b.code} == 0.0")
-        return Value(self.set(f"{a.code} / {b.code}"), either((null, zero)), bad)
+        return Value(self.set(f"{a.code} / {b.code}"), self.any((null, zero)), bad)
 
     def _intdiv(self, node: Node) -> Value:
         a, b, special, null, bad = self._division(node)
@@ -77,10 +77,10 @@ class Numbers(Writer):
     def _mod(self, node: Node) -> Value:
         if type_of(node).kind == "float":
             a, b = (self.value(arg) for arg in node.args)
-            null, bad = flags(a, b)
+            null, bad = self.flags(a, b)
             zero = self.set(f"{b.code} == 0.0")
             wide = f"np.fmod(np.float64({a.code}), np.float64({b.code}))"
-            return Value(self.set(f"np.float{type_of(node).bits}({wide})"), either((null, zero)), bad)
+            return Value(self.set(f"np.float{type_of(node).bits}({wide})"), self.any((null, zero)), bad)
         a, b, special, null, bad = self._division(node)
         safe = self.set(f"np.int64(1) if {special} else {b.code}")
         code = self.set(f"{a.code} - truncated_div({a.code}, {safe}) * {safe}")
@@ -90,9 +90,9 @@ class Numbers(Writer):
     def _division(self, node: Node) -> tuple[Value, Value, str, str | None, str | None]:
         """Operands of an integer division, the divisors that the hardware must not see, and the flags."""
         a, b = (self.value(arg) for arg in node.args)
-        null, bad = flags(a, b)
+        null, bad = self.flags(a, b)
         zero = self.set(f"{b.code} == 0")
-        return a, b, self.set(f"{zero} | ({b.code} == -1)"), either((null, zero)), bad
+        return a, b, self.set(f"{zero} | ({b.code} == -1)"), self.any((null, zero)), bad
 
     def _neg(self, node: Node) -> Value:
         a = self.value(node.args[0])
@@ -157,7 +157,7 @@ class Numbers(Writer):
         if target.kind == "date":
             days = self.set(f"{a.code} // np.int64({SECONDS[source.unit] * DAY})")
             return derived(a, code=days, low=a.low // DAY, high=a.high // DAY)
-        raise AssertionError(f"no code for {to_sql(node)}")
+        raise AssertionError(f"no code for {brief(node)}")
 
     def _rescale_time(self, a: Value, source: Type, target: Type) -> Value:
         if source.unit == target.unit:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from streamjoin.core.types import Type, sql_name
+from streamjoin.errors import SHOWN, cut, shown
 
 OTHER = {"r": "s", "s": "r"}
 """The other side."""
+
+LONGEST_JUNCTION = 10_000
+"""Conditions that one AND or OR holds."""
+
+LONGEST_TEXT = 1_000_000
+"""Characters of a predicate's text that are shown."""
 
 LEAVES = frozenset({"column", "literal"})
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "intdiv", "mod", "neg", "abs"})
@@ -23,7 +31,7 @@ FUNCTIONS = frozenset({"least", "greatest", "floor", "ceil", "sqrt", "case", "co
 OPS = LEAVES | ARITHMETIC | COMPARISONS | LOGIC | FUNCTIONS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Node:
     """One node. Before `resolve` only literals that say their type (`1L`) have one; after it every node has.
 
@@ -32,12 +40,69 @@ class Node:
     for a cast the target Type; for a function the Python callable.
 
     `case` has args cond1, value1, cond2, value2, ..., else; `and` and `or` take any number of args.
+
+    A node may be an argument of many others: `nullif(a, b)` has `a` twice, and 30 of them in each other have it a
+    thousand million times. Whoever goes through a tree goes through its distinct nodes (`walk`, `bottom_up`), without
+    recursion. `digest` stands for the node and all below it, so that comparing two trees takes one step.
     """
 
     op: str
     args: tuple[Node, ...] = ()
     value: Any = None
     type: Type | None = None
+    digest: bytes = field(init=False)
+    reads: frozenset[str] = field(init=False)  # the sides: a subset of {"r", "s"}
+
+    def __post_init__(self) -> None:
+        own = frozenset(self.value[0]) if self.op == "column" else frozenset()
+        object.__setattr__(self, "reads", own.union(*(arg.reads for arg in self.args)))
+        parts = [self.op.encode(), _exactly(self.value), repr(self.type).encode(), *(arg.digest for arg in self.args)]
+        content = hashlib.blake2b(digest_size=16)
+        for part in parts:
+            content.update(b"%d:" % len(part))
+            content.update(part)
+        object.__setattr__(self, "digest", content.digest())
+
+    def __eq__(self, other: object) -> bool:
+        return self.digest == other.digest if isinstance(other, Node) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"<Node {brief(self)}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As a flat list: pickle would follow a deep tree by recursion."""
+        nodes = bottom_up(self)
+        place = {node: k for k, node in enumerate(nodes)}
+        return _rebuilt, ([(node.op, [place[arg] for arg in node.args], node.value, node.type) for node in nodes],)
+
+
+def _rebuilt(parts: list[tuple[str, list[int], Any, Type | None]]) -> Node:
+    nodes: list[Node] = []
+    for op, args, value, type in parts:
+        nodes.append(Node(op, tuple(nodes[k] for k in args), value, type))
+    return nodes[-1]
+
+
+def _exactly(value: Any) -> bytes:
+    """A node's value as bytes that no other value has: 1, 1.0 and TRUE are equal in Python, 0.0 and -0.0 too."""
+    if isinstance(value, str):
+        return b"s" + value.encode("utf-8", "surrogatepass")
+    if isinstance(value, bytes):
+        return b"b" + value
+    if isinstance(value, bool):
+        return b"1" if value else b"0"
+    if isinstance(value, int):
+        return b"i%x" % value  # in this base of any length
+    if isinstance(value, float):
+        return b"f" + float.hex(value).encode()
+    if isinstance(value, tuple):
+        return b"t" + b"".join(b"%d:%b" % (len(part), part) for part in map(_exactly, value))
+    if callable(value):
+        return b"c%x" % id(value)
+    return b"o" + repr(value).encode("utf-8", "surrogatepass")
 
 
 def column(side: str, name: str) -> Node:
@@ -51,35 +116,62 @@ def literal(value: Any, type: Type | None = None) -> Node:
 
 
 def junction(op: str, parts: list[Node]) -> Node:
-    """`and` or `or` of the parts, with nested ones of the same kind flattened.
+    """`and` or `or` of the parts, with nested ones of the same kind flattened, unless that makes too long a list.
 
     >>> a, b, c = (column("r", name) for name in "abc")
     >>> to_sql(junction("and", [a, junction("and", [b, c])]))
     'r.a AND r.b AND r.c'
     """
+    if sum(len(part.args) if part.op == op else 1 for part in parts) > LONGEST_JUNCTION:
+        return Node(op, tuple(parts))  # e = e & e forty times over
     flat: list[Node] = []
     for part in parts:
         flat.extend(part.args if part.op == op else (part,))
     return flat[0] if len(flat) == 1 else Node(op, tuple(flat))
 
 
-def walk(node: Node) -> Iterator[Node]:
-    """Every node of the tree, parents before children, without recursion."""
+def walk(*nodes: Node) -> Iterator[Node]:
+    """Every distinct node of the trees, in the order of their text."""
+    stack, seen = list(reversed(nodes)), set()
+    while stack:
+        top = stack.pop()
+        if top not in seen:
+            seen.add(top)
+            yield top
+            stack.extend(reversed(top.args))
+
+
+def bottom_up(
+    node: Node, known: Container[Node] = (), order: Callable[[Node], Sequence[Node]] = lambda node: node.args
+) -> list[Node]:
+    """Every distinct node of the tree that is not known yet, arguments before what is computed from them.
+
+    >>> x = column("r", "x")
+    >>> [to_sql(node) for node in bottom_up(Node("add", (x, Node("neg", (x,)))))]
+    ['r.x', '-r.x', 'r.x + -r.x']
+    """
+    done: dict[Node, None] = {}
     stack = [node]
     while stack:
         top = stack.pop()
-        yield top
-        stack.extend(reversed(top.args))
+        if top in done or top in known:
+            continue
+        missing = [arg for arg in order(top) if arg not in done and arg not in known]
+        if missing:
+            stack += [top, *reversed(missing)]
+        else:
+            done[top] = None
+    return list(done)
 
 
-def columns(node: Node) -> set[tuple[str, str]]:
-    """The (side, name) of every column that the tree reads."""
-    return {part.value for part in walk(node) if part.op == "column"}
+def columns(*nodes: Node) -> set[tuple[str, str]]:
+    """The (side, name) of every column that the trees read."""
+    return {part.value for part in walk(*nodes) if part.op == "column"}
 
 
 def sides(node: Node) -> frozenset[str]:
     """The sides that the tree reads: a subset of {"r", "s"}."""
-    return frozenset(side for side, _ in columns(node) if side)
+    return node.reads
 
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -132,58 +224,96 @@ _BINARY = {
 }
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 
+_Piece = str | tuple[Node, int]  # text, or a node within surroundings of some strength
 
-def to_sql(node: Node) -> str:
-    """The node as Spark SQL text, for explain() and error messages.
+
+def to_sql(node: Node, limit: int = LONGEST_TEXT) -> str:
+    """The node as Spark SQL text, for explain() and error messages; cut where it is longer than the limit.
 
     >>> x, a = column("r", "x"), column("s", "odd name")
     >>> to_sql(Node("le", (Node("abs", (Node("sub", (x, a)),)), literal(10))))
     'abs(r.x - s.`odd name`) <= 10'
     """
-    return _text(node, 0)
+    texts: list[str] = []
+    length = 0
+    stack: list[_Piece] = [(node, 0)]
+    while stack:
+        piece = stack.pop()
+        if not isinstance(piece, str):
+            stack.extend(reversed(_pieces(*piece)))
+            continue
+        texts.append(piece)
+        length += len(piece)
+        if length > limit:
+            return "".join(texts)[:limit] + "..."
+    return "".join(texts)
 
 
-def _text(node: Node, outer: int) -> str:
-    """`outer` is the binding strength of the surroundings; weaker text gets parentheses."""
+def brief(node: Node) -> str:
+    """The node's text as messages show it."""
+    return cut(to_sql(node, 2 * SHOWN), 2 * SHOWN)
+
+
+def identity(node: Node) -> str:
+    """A text that only this tree has: its SQL, and beyond a length that nobody writes by hand its digest."""
+    text = to_sql(node)
+    return text if len(text) <= LONGEST_TEXT else f"{text} {node.digest.hex()}"
+
+
+def _pieces(node: Node, outer: int) -> list[_Piece]:
+    """A node's text, with its arguments still to be written.
+
+    `outer` is the binding strength of the surroundings; weaker text gets parentheses.
+    """
     op, args = node.op, node.args
     if op in _BINARY:
         sign, strength = _BINARY[op]
         # A right operand of equal strength needs parentheses: a - (b - c), and comparisons do not chain.
         first = strength + 1 if strength == 4 else strength
         rest = strength if op in ("and", "or") else strength + 1
-        texts = [_text(arg, rest if k else first) for k, arg in enumerate(args)]
-        return _wrap(f" {sign} ".join(texts), strength, outer)
+        pieces: list[_Piece] = [(args[0], first)]
+        for arg in args[1:]:
+            pieces += [f" {sign} ", (arg, rest)]
+        return _wrap(pieces, strength, outer)
     if op == "column":
         side, name = node.value
         quoted = name if _PLAIN.match(name) else "`" + name.replace("`", "``") + "`"
-        return f"{side}.{quoted}" if side else quoted
+        return [f"{side}.{quoted}" if side else quoted]
     if op == "literal":
         text = literal_sql(node.value, node.type)
-        return f"({text})" if text.startswith("-") and outer > 5 else text
+        return [f"({text})" if text.startswith("-") and outer > 5 else text]
     if op == "cast":
-        return f"CAST({_text(args[0], 0)} AS {sql_name(node.value)})"
+        return ["CAST(", (args[0], 0), f" AS {sql_name(node.value)})"]
     if op == "not":
         if args[0].op == "is_null":
-            return _wrap(f"{_text(args[0].args[0], 5)} IS NOT NULL", 4, outer)
-        return _wrap(f"NOT {_text(args[0], 3)}", 3, outer)
+            return _wrap([(args[0].args[0], 5), " IS NOT NULL"], 4, outer)
+        return _wrap(["NOT ", (args[0], 3)], 3, outer)
     if op == "is_null":
-        return _wrap(f"{_text(args[0], 5)} IS NULL", 4, outer)
+        return _wrap([(args[0], 5), " IS NULL"], 4, outer)
     if op == "neg":
-        return f"-({_text(args[0], 0)})" if args[0].op == "literal" else f"-{_text(args[0], 8)}"
+        return ["-(", (args[0], 0), ")"] if args[0].op == "literal" else ["-", (args[0], 8)]
     if op == "case":
-        whens = "".join(f" WHEN {_text(args[k], 0)} THEN {_text(args[k + 1], 0)}" for k in range(0, len(args) - 1, 2))
-        return f"CASE{whens} ELSE {_text(args[-1], 0)} END"
+        whens: list[_Piece] = []
+        for k in range(0, len(args) - 1, 2):
+            whens += [" WHEN ", (args[k], 0), " THEN ", (args[k + 1], 0)]
+        return ["CASE", *whens, " ELSE ", (args[-1], 0), " END"]
     if op == "in":  # only before resolve, which turns it into an `or` of equalities
-        listed = ", ".join(_text(arg, 0) for arg in args[1:])
-        return _wrap(f"{_text(args[0], 5)} IN ({listed})", 4, outer)
+        return _wrap([(args[0], 5), " IN (", *_separated(args[1:]), ")"], 4, outer)
     if op == "function":
         name = getattr(node.value, "__name__", "function").strip("<>")
-        return f"python {name}({', '.join(_text(arg, 0) for arg in args)})"
-    return f"{op}({', '.join(_text(arg, 0) for arg in args)})"
+        return [f"python {name}(", *_separated(args), ")"]
+    return [f"{op}(", *_separated(args), ")"]
 
 
-def _wrap(text: str, strength: int, outer: int) -> str:
-    return f"({text})" if strength < outer else text
+def _separated(args: tuple[Node, ...]) -> list[_Piece]:
+    pieces: list[_Piece] = []
+    for arg in args:
+        pieces += [", ", (arg, 0)]
+    return pieces[1:]
+
+
+def _wrap(pieces: list[_Piece], strength: int, outer: int) -> list[_Piece]:
+    return ["(", *pieces, ")"] if strength < outer else pieces
 
 
 def literal_sql(value: Any, type: Type | None = None) -> str:
@@ -203,7 +333,9 @@ def literal_sql(value: Any, type: Type | None = None) -> str:
             return f"CAST('{text}' AS {name})"
         return f"{value!r}D" if name == "double" else f"{_shortest_float32(value)}F"
     if isinstance(value, Decimal):
-        text = format(value, "f")
+        # Written out, 1E+999999999 would fill the memory.
+        plain = value.is_finite() and abs(value.adjusted()) <= 1000
+        text = format(value, "f") if plain else str(value)
         return text if "." in text else text + "BD"
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
@@ -216,6 +348,8 @@ def literal_sql(value: Any, type: Type | None = None) -> str:
         return f"DATE '{value.isoformat()}'"
     if isinstance(value, dt.timedelta):
         return _interval_sql(value // _MICROSECOND)
+    if isinstance(value, int) and value.bit_length() > 200:  # no constant can be so large
+        return shown(value)
     return str(value)
 
 

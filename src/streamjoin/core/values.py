@@ -8,10 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from streamjoin.core.tree import Node, to_sql
+from streamjoin.core.tree import Node, brief
 from streamjoin.core.types import Type
+from streamjoin.errors import PredicateError
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+INLINE = 64  # flags whose text is longer get a variable: text in text in text would double each time
 
 
 @dataclass(frozen=True)
@@ -49,18 +51,36 @@ class Writer(ABC):
     def __init__(self, indent: str) -> None:
         self.lines: list[str] = []
         self._indent = indent
-        self._count = 0
+        self._names: dict[str, str] = {}
 
     @abstractmethod
     def value(self, node: Node) -> Value:
         """The node's value, emitting what computes it."""
 
     def set(self, code: str) -> str:
-        """A new variable holding the value of an expression."""
-        self._count += 1
-        name = f"v{self._count}"
-        self.lines.append(f"{self._indent}{name} = {code}")
-        return name
+        """The variable holding the value of an expression: the same one for the same expression."""
+        if code not in self._names:
+            name = f"v{len(self._names) + 1}"
+            self._names[code] = name
+            self.lines.append(f"{self._indent}{name} = {code}")
+        return self._names[code]
+
+    def any(self, flags: Iterable[str | None]) -> str | None:
+        """Any of the flags, as a short expression; None if there are none."""
+        code = either(flags)
+        return self.set(code) if code is not None and len(code) > INLINE else code
+
+    def flags(self, a: Value, b: Value) -> tuple[str | None, str | None]:
+        """Null and bad of what is computed from both."""
+        return self.any((a.null, b.null)), self.any((a.bad, b.bad))
+
+
+def too_large(verb: str, size: int, what: str, limit: int) -> PredicateError:
+    """The error for a predicate that would take too long to compile."""
+    return PredicateError(
+        f"the predicate {verb} {size:,} {what}, and at most {limit:,} are compiled; compute parts of it as columns "
+        "before joining, or put long lists into a table and join that"
+    )
 
 
 def derived(a: Value, code: str, low: int = INT64_MIN, high: int = INT64_MAX) -> Value:
@@ -70,7 +90,7 @@ def derived(a: Value, code: str, low: int = INT64_MIN, high: int = INT64_MAX) ->
 
 def type_of(node: Node) -> Type:
     """The type of a resolved node."""
-    assert node.type is not None, f"unresolved: {to_sql(node)}"
+    assert node.type is not None, f"unresolved: {brief(node)}"
     return node.type
 
 
@@ -89,10 +109,5 @@ def range_of(t: Type) -> tuple[int, int]:
 
 def either(flags: Iterable[str | None]) -> str | None:
     """Any of the flags; None if there are none."""
-    present = [flag for flag in flags if flag is not None]
+    present = list(dict.fromkeys(flag for flag in flags if flag is not None))
     return f"({' | '.join(f'({flag})' for flag in present)})" if present else None
-
-
-def flags(a: Value, b: Value) -> tuple[str | None, str | None]:
-    """Null and bad of what is computed from both."""
-    return either((a.null, b.null)), either((a.bad, b.bad))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,7 @@ import pyarrow as pa
 from streamjoin.core.analysis import MAX_DIMS, Analysis, Dimension, Linear
 from streamjoin.core.functions import fingerprint
 from streamjoin.core.plan import Plan, make_plan
-from streamjoin.core.tree import Node, physical, to_sql, walk
+from streamjoin.core.tree import Node, bottom_up, identity, physical, walk
 from streamjoin.errors import OptionError, SchemaError
 from streamjoin.spark.routing import Router, divide
 
@@ -41,7 +42,7 @@ class JoinSpec:
         code = f" {_digest(fingerprint(function))}" if function is not None else ""
         return {
             "format": str(FORMAT),
-            "predicate": to_sql(plan.analysis.tree) + code,
+            "predicate": identity(plan.analysis.tree) + code,
             "window": plan.window.describe(),
             "columns of r": _columns(plan.schemas["r"]),
             "columns of s": _columns(plan.schemas["s"]),
@@ -168,12 +169,12 @@ def band_width(dimension: Dimension) -> float | None:
         if any(abs(factor) > 1e-12 for factor in terms.values()):
             return None
         total += max(constant, 0.0)
-    return total
+    return total if math.isfinite(total) else None
 
 
-def _difference(low: Linear, high: Linear) -> tuple[dict[str, float], float]:
+def _difference(low: Linear, high: Linear) -> tuple[dict[Node, float], float]:
     """high - low, as factors of what is not a constant, and a constant."""
-    terms: dict[str, float] = {}
+    terms: dict[Node, float] = {}
     constant = high.constant - low.constant
     for sign, linear in ((1.0, high), (-1.0, low)):
         for factor, node in linear.terms:
@@ -181,24 +182,29 @@ def _difference(low: Linear, high: Linear) -> tuple[dict[str, float], float]:
     return terms, constant
 
 
-def _expand(node: Node, factor: float, terms: dict[str, float]) -> float:
-    """Adds factor * node to the terms; returns its constant part."""
-    if node.op == "literal":
-        value = physical(node)
+def _expand(whole: Node, times: float, terms: dict[Node, float]) -> float:
+    """Adds times * whole to the terms; returns its constant part."""
+    factors, constant = {whole: times}, 0.0
+    for node in reversed(bottom_up(whole)):  # a node's factor is complete before it is handed down
+        factor = factors.get(node, 0.0)
+        if not factor:
+            continue
+        value = physical(node) if node.op == "literal" else None
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return factor * float(value)
-    if node.op in ("add", "sub"):
-        second = factor if node.op == "add" else -factor
-        return _expand(node.args[0], factor, terms) + _expand(node.args[1], second, terms)
-    if node.op == "neg":
-        return _expand(node.args[0], -factor, terms)
-    if node.op == "cast" and node.type is not None and node.type.kind in ("int", "float"):
-        source = node.args[0].type
-        if source is not None and source.kind in ("int", "float"):
-            return _expand(node.args[0], factor, terms)
-    text = to_sql(node)
-    terms[text] = terms.get(text, 0.0) + factor
-    return 0.0
+            constant += factor * float(value)
+        elif node.op in ("add", "sub", "neg") or (node.op == "cast" and _plain_cast(node)):
+            signs = {"sub": (1, -1), "neg": (-1,)}.get(node.op, (1, 1))
+            for sign, arg in zip(signs, node.args, strict=False):
+                factors[arg] = factors.get(arg, 0.0) + sign * factor
+        else:
+            terms[node] = terms.get(node, 0.0) + factor
+    return constant
+
+
+def _plain_cast(node: Node) -> bool:
+    """From one kind of number that rounds little to another."""
+    types = (node.type, node.args[0].type)
+    return all(t is not None and t.kind in ("int", "float") for t in types)
 
 
 def _rates(expected: Any) -> tuple[float, float] | None:

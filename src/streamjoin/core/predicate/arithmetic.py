@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from streamjoin.core.predicate.coerce import FLOATING, cast_to, decimal_of, mismatch, show, wider
 from streamjoin.core.predicate.fold import fold
-from streamjoin.core.tree import Node, to_sql
+from streamjoin.core.tree import Node, brief
 from streamjoin.core.types import FLOAT64, INT64, NULL, Type, decimal, interval, is_number, sql_name
-from streamjoin.errors import PredicateError
+from streamjoin.errors import PredicateError, cut
 
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "intdiv": "DIV", "mod": "%"}
 _TIMES = ("timestamp", "date")
@@ -24,7 +24,7 @@ def binary(op: str, a: Node, b: Node, unit: str) -> Node:
     if not (_is_number(a) and _is_number(b)):
         wrong = b if _is_number(a) else a
         raise PredicateError(
-            f"{to_sql(Node(op, (a, b)))}: arithmetic needs numbers, but {show(wrong)} is none"
+            f"{brief(Node(op, (a, b)))}: arithmetic needs numbers, but {show(wrong)} is none"
             + ("; write CAST(... AS int) to count it as 0 or 1" if wrong.type.kind == "bool" else "")  # type: ignore[union-attr]
         )
     if op == "div":
@@ -46,7 +46,7 @@ def unary(op: str, a: Node) -> Node:
     if a.type == NULL:
         a = cast_to(a, FLOAT64)
     if not _is_number(a) and (a.type is None or a.type.kind != "interval"):
-        raise PredicateError(f"{to_sql(Node(op, (a,)))}: needs a number or an interval, not {show(a)}")
+        raise PredicateError(f"{brief(Node(op, (a,)))}: needs a number or an interval, not {show(a)}")
     return fold(Node(op, (a,), type=a.type))
 
 
@@ -60,13 +60,13 @@ def rounding(op: str, a: Node) -> Node:
         return Node(op, (cast_to(a, FLOAT64),), type=INT64)
     if t.kind == "decimal":
         return Node(op, (a,), type=decimal(max(t.precision - t.scale + 1, 1), 0))
-    raise PredicateError(f"{op}({to_sql(a)}): needs a number, not {show(a)}")
+    raise PredicateError(f"{op}({brief(a)}): needs a number, not {show(a)}")
 
 
 def root(a: Node) -> Node:
     """sqrt: always double."""
     if not _is_number(a) and a.type != NULL:
-        raise PredicateError(f"sqrt({to_sql(a)}): needs a number, not {show(a)}")
+        raise PredicateError(f"sqrt({brief(a)}): needs a number, not {show(a)}")
     return Node("sqrt", (cast_to(a, FLOAT64),), type=FLOAT64)
 
 
@@ -98,7 +98,7 @@ def _integer_divide(a: Node, b: Node) -> Node:
     for operand in (a, b):
         if operand.type is None or operand.type.kind != "int":
             raise PredicateError(
-                f"{to_sql(Node('intdiv', (a, b)))}: DIV needs integers, not {show(operand)}; "
+                f"{brief(Node('intdiv', (a, b)))}: DIV needs integers, not {show(operand)}; "
                 "write floor(a / b), or cast to bigint first"
             )
     return Node("intdiv", (cast_to(a, INT64), cast_to(b, INT64)), type=INT64)
@@ -113,7 +113,7 @@ def _decimal(op: str, a: Node, b: Node) -> Node:
     target = bounded(exact)
     if target.scale < exact.scale and op != "div":
         raise PredicateError(
-            f"{to_sql(Node(op, (a, b)))}: the exact result needs {exact.precision} digits, Spark keeps 38: "
+            f"{brief(Node(op, (a, b)))}: the exact result needs {exact.precision} digits, Spark keeps 38: "
             "it would be rounded; cast the operands to double or to shorter decimals before joining"
         )
     if op in ("add", "sub"):
@@ -149,11 +149,11 @@ def bounded(t: Type) -> Type:
 def _rounded(sign: str, a: Node, b: Node) -> PredicateError:
     exact = a if a.type is not None and a.type.kind == "decimal" else b
     if exact.op == "literal":
-        remedy = f"write the constant as a double, {exact.value}D"
+        remedy = f"write the constant as a double, {cut(str(exact.value))}D"
     else:
-        remedy = f"write CAST({to_sql(exact)} AS double), or divide before joining"
+        remedy = f"write CAST({brief(exact)} AS double), or divide before joining"
     return PredicateError(
-        f"{to_sql(a)} {sign} {to_sql(b)}: decimal {sign} rounds, and {show(exact)} would make it decimal; " + remedy
+        f"{brief(a)} {sign} {brief(b)}: decimal {sign} rounds, and {show(exact)} would make it decimal; " + remedy
     )
 
 
@@ -184,7 +184,7 @@ def _temporal(op: str, a: Node, b: Node, unit: str) -> Node:
             return Node(op, (a, cast_to(b, INT64)), type=span)
         if is_number(b.type):  # type: ignore[arg-type]
             raise PredicateError(
-                f"{to_sql(Node(op, (a, b)))}: an interval can be multiplied by an integer only, "
+                f"{brief(Node(op, (a, b)))}: an interval can be multiplied by an integer only, "
                 f"not by {show(b)}; use a smaller unit, such as milliseconds"
             )
     raise _no_such(op, a, b)
@@ -194,7 +194,7 @@ def _shift_date(op: str, a: Node, b: Node) -> Node:
     assert b.type is not None
     if b.type.bits == 64:
         raise PredicateError(
-            f"{to_sql(Node(op, (a, b)))}: a date takes an int of days, not {show(b)}; write CAST({to_sql(b)} AS int)"
+            f"{brief(Node(op, (a, b)))}: a date takes an int of days, not {show(b)}; write CAST({brief(b)} AS int)"
         )
     return Node(op, (a, b), type=a.type)
 
@@ -204,7 +204,7 @@ def _difference(a: Node, b: Node, span: Type) -> Node:
     assert b.type is not None
     target = wider(a.type, b.type)
     if target is None:
-        raise mismatch(to_sql(Node("sub", (a, b))), a, b)
+        raise mismatch(brief(Node("sub", (a, b))), a, b)
     if target.kind == "date":
         target = FLOATING
     return Node("sub", (cast_to(a, target), cast_to(b, target)), type=span)
@@ -221,6 +221,6 @@ def _no_such(op: str, a: Node, b: Node) -> PredicateError:
     else:
         remedy = "times can be subtracted from each other and shifted by an interval"
     return PredicateError(
-        f"{to_sql(Node(op, (a, b)))}: {_SIGNS[op]} is not defined for {sql_name(a.type)} and "
+        f"{brief(Node(op, (a, b)))}: {_SIGNS[op]} is not defined for {sql_name(a.type)} and "
         f"{sql_name(b.type)}; {remedy}"
     )

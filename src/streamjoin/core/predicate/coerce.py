@@ -8,7 +8,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from streamjoin.core.predicate.fold import fold_cast
-from streamjoin.core.tree import Node, to_sql
+from streamjoin.core.tree import Node, brief
 from streamjoin.core.types import (
     CASTABLE,
     FLOAT64,
@@ -22,7 +22,7 @@ from streamjoin.core.types import (
     sql_name,
     timestamp,
 )
-from streamjoin.errors import PredicateError
+from streamjoin.errors import PredicateError, cut
 
 FLOATING = timestamp("floating")
 """While resolving: a timestamp from a date or from text without a zone; it fits naive and aware ones."""
@@ -38,8 +38,8 @@ def show(node: Node) -> str:
     kind = f" ({sql_name(node.type)})" if node.type is not None else ""
     if node.op == "column":
         side, name = node.value
-        return f'column "{name}" of {side}{kind}' if side else f'column "{name}"{kind}'
-    return f"{to_sql(node)}{kind}"
+        return f'column "{cut(name)}" of {side}{kind}' if side else f'column "{cut(name)}"{kind}'
+    return f"{brief(node)}{kind}"
 
 
 def decimal_of(node: Node) -> Type:
@@ -109,7 +109,7 @@ def mismatch(what: str, a: Node, b: Node) -> PredicateError:
         naive, aware = (a, b) if b.type is not None and b.type.aware else (b, a)
         return PredicateError(
             f"{what}: {show(naive)} has no time zone, {show(aware)} has one; give both a time zone before "
-            f"joining, or write CAST({to_sql(naive)} AS timestamp) to read it as UTC"
+            f"joining, or write CAST({brief(naive)} AS timestamp) to read it as UTC"
         )
     if kinds & {"string", "binary"}:
         text = a if a.type is not None and a.type.kind in ("string", "binary") else b
@@ -117,7 +117,7 @@ def mismatch(what: str, a: Node, b: Node) -> PredicateError:
         remedy = (
             "write the number without quotes"
             if text.op == "literal" and other.type is not None and is_number(other.type)
-            else f"cast {to_sql(text)} before joining"
+            else f"cast {brief(text)} before joining"
         )
         return PredicateError(f"{what}: {show(a)} and {show(b)} cannot be mixed; {remedy}")
     if "interval" in kinds:

@@ -14,7 +14,7 @@ from streamjoin.core.predicate.coerce import (
     wider,
 )
 from streamjoin.core.predicate.fold import int_range
-from streamjoin.core.tree import Node, literal, to_sql
+from streamjoin.core.tree import Node, brief, literal
 from streamjoin.core.types import BOOL, INT32, INT64, NULL, STRING, decimal, is_number
 from streamjoin.errors import PredicateError
 
@@ -45,7 +45,7 @@ def compare(op: str, a: Node, b: Node) -> Node:
 def is_in(value: Node, options: list[Node]) -> Node:
     """`value IN (options)` as an `or` of equalities, all in the one type that Spark compares them in."""
     nodes = [value, *options]
-    shown = f"{to_sql(value)} IN (...)"
+    shown = f"{brief(value)} IN (...)"
     kinds = {node.type.kind for node in nodes if node.type is not None}
     if kinds & set(_TEXT):
         equalities = [compare("eq", value, option) for option in options]
@@ -61,7 +61,7 @@ def is_in(value: Node, options: list[Node]) -> Node:
 
 
 def _shown(op: str, a: Node, b: Node) -> str:
-    return to_sql(Node(op, (a, b)))
+    return brief(Node(op, (a, b)))
 
 
 def _text(op: str, a: Node, b: Node) -> Node:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from streamjoin.core.predicate.constants import parse_date, parse_timestamp
-from streamjoin.core.tree import Node, to_sql
+from streamjoin.core.tree import Node, brief
 from streamjoin.core.types import INT64, Type, sql_name
 from streamjoin.errors import PredicateError
 
@@ -58,7 +58,7 @@ def fold_cast(node: Node, target: Type) -> Any:
             raise
         result = None
     if result is None:
-        raise PredicateError(f"{to_sql(node)} is not a valid {sql_name(target)}; correct the constant or its type")
+        raise PredicateError(f"{brief(node)} is not a valid {sql_name(target)}; correct the constant or its type")
     return result
 
 

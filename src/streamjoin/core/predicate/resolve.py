@@ -11,12 +11,13 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from streamjoin.core.emit import check_size
 from streamjoin.core.predicate import arithmetic
 from streamjoin.core.predicate.coerce import FLOATING, cast_to, common, show
 from streamjoin.core.predicate.compare import compare, is_in
 from streamjoin.core.predicate.fold import int_range
 from streamjoin.core.predicate.function import columns_read
-from streamjoin.core.tree import COMPARISONS, OTHER, Node, literal, physical, to_sql, walk
+from streamjoin.core.tree import COMPARISONS, OTHER, Node, bottom_up, brief, literal, physical, walk
 from streamjoin.core.types import (
     BINARY,
     BOOL,
@@ -34,10 +35,14 @@ from streamjoin.core.types import (
     sql_name,
     timestamp,
 )
-from streamjoin.errors import PredicateError, SchemaError, suggest
+from streamjoin.core.values import too_large
+from streamjoin.errors import PredicateError, SchemaError, cut, shown, suggest
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+MAX_NODES = 5_000
+"""Distinct nodes of a predicate: far more than code is emitted for, so that it is refused before it takes time."""
 
 
 def resolve(tree: Node, schema_r: pa.Schema, schema_s: pa.Schema) -> Node:
@@ -50,29 +55,34 @@ def resolve(tree: Node, schema_r: pa.Schema, schema_s: pa.Schema) -> Node:
     >>> to_sql(resolve(parse("r.x BETWEEN s.a - 10 AND s.a + 0.5"), r, s))
     'CAST(r.x AS float) >= s.a - 10.0F AND CAST(r.x AS double) <= CAST(s.a AS double) + 0.5D'
     """
+    nodes = bottom_up(tree)
+    if len(nodes) > MAX_NODES:
+        raise too_large("has", len(nodes), "operations, columns and constants", MAX_NODES)
     resolver = _Resolver({"r": schema_r, "s": schema_s})
-    try:
-        resolver.find_unit(tree)
-        typed = resolver.visit(tree)
-        if typed.type == NULL:
-            typed = cast_to(typed, BOOL)
-        if typed.type != BOOL:
-            raise PredicateError(
-                f"not a predicate: {show(typed)} is no condition; compare it with something, as in r.x <= s.y"
-            )
-        return _settle(typed, resolver.unit)
-    except RecursionError:
+    resolver.find_unit(tree)
+    for node in nodes:
+        resolver.visit(node)
+    typed = resolver.typed[tree]
+    if typed.type == NULL:
+        typed = cast_to(typed, BOOL)
+    if typed.type != BOOL:
         raise PredicateError(
-            "the predicate is nested too deeply; flatten it, or compute a column before joining"
-        ) from None
+            f"not a predicate: {show(typed)} is no condition; compare it with something, as in r.x <= s.y"
+        )
+    settled: dict[Node, Node] = {}
+    for node in bottom_up(typed):
+        settled[node] = _settle(node, tuple(settled[arg] for arg in node.args), resolver.unit)
+    check_size(settled[typed])
+    return settled[typed]
 
 
 class _Resolver:
-    """One run over one tree: knows the schemas and the predicate's unit of time."""
+    """One run over one tree: knows the schemas, the predicate's unit of time and what is typed already."""
 
     def __init__(self, schemas: dict[str, pa.Schema]) -> None:
         self.schemas = schemas
         self.unit = "us"
+        self.typed: dict[Node, Node] = {}
 
     def find_unit(self, tree: Node) -> None:
         """Nanoseconds if any column that the predicate reads needs them, else microseconds."""
@@ -90,14 +100,17 @@ class _Resolver:
     def names(self) -> dict[str, list[str]]:
         return {side: list(schema.names) for side, schema in self.schemas.items()}
 
-    def visit(self, node: Node) -> Node:
+    def visit(self, node: Node) -> None:
+        """Types a node whose arguments are typed."""
+        self.typed[node] = self.as_typed(node, [self.typed[arg] for arg in node.args])
+
+    def as_typed(self, node: Node, args: list[Node]) -> Node:
         if node.op == "column":
             return self.column(node)
         if node.op == "literal":
             return self.literal(node)
         if node.op == "function":
             return self.function(node)
-        args = [self.visit(arg) for arg in node.args]
         if node.op in COMPARISONS:
             return compare(node.op, *args)
         if node.op in ("and", "or", "not"):
@@ -120,7 +133,7 @@ class _Resolver:
             return _case(args)
         if node.op == "cast":
             return cast_to(args[0], _with_unit(node.value, self.unit))
-        raise PredicateError(f"unknown operation {node.op!r} in {to_sql(node)}")
+        raise PredicateError(f"unknown operation {node.op!r} in {brief(node)}")
 
     def field(self, node: Node) -> pa.Field[Any]:
         """The Arrow field that a column node means, with its side found if the text names none."""
@@ -137,15 +150,15 @@ class _Resolver:
             where = f"{side} has no" if side else "neither r nor s has a"
             known = [n for c in candidates for n in self.schemas[c].names]
             other = OTHER.get(side, "")
-            here = f"but {other} has: write {other}.{name}; or " if other and name in self.schemas[other].names else ""
-            raise SchemaError(f'{where} column "{name}" (in the predicate); {here}{suggest(name, known)}')
+            here = f"but {other} has: write {other}.{cut(name)}; or " if other and name in self.schemas[other].names else ""
+            raise SchemaError(f'{where} column "{cut(name)}" (in the predicate); {here}{suggest(name, known)}')
         if len(found) > 1:
-            options = " or ".join(f'{c}["{n}"]' for c, n in found)
+            options = " or ".join(f'{c}["{cut(n)}"]' for c, n in found[:4])
             remedy = "say which side is meant, as in r.x" if not side else "spell it exactly"
-            raise SchemaError(f'column "{name}" in the predicate is ambiguous: {options}; {remedy}')
+            raise SchemaError(f'column "{cut(name)}" in the predicate is ambiguous: {options}; {remedy}')
         where, exact = found[0]
         if self.schemas[where].names.count(exact) > 1:
-            raise SchemaError(f'{where} has several columns named "{exact}"; rename all but one first')
+            raise SchemaError(f'{where} has several columns named "{cut(exact)}"; rename all but one first')
         return where, exact
 
     def column(self, node: Node) -> Node:
@@ -154,12 +167,12 @@ class _Resolver:
         t = from_arrow(arrow)
         if t is None:
             raise SchemaError(
-                f'column "{name}" of {side} has type {arrow}, which a predicate cannot use; '
+                f'column "{cut(name)}" of {side} has type {cut(str(arrow))}, which a predicate cannot use; '
                 "extract a number, time or text from it before joining (other columns may have any type)"
             )
         if t.kind == "decimal" and (t.precision > MAX_DECIMAL or t.scale < 0):
             raise SchemaError(
-                f'column "{name}" of {side} is {arrow}: decimals in predicates have at most '
+                f'column "{cut(name)}" of {side} is {arrow}: decimals in predicates have at most '
                 f"{MAX_DECIMAL} digits and no negative scale; cast it before joining, for example to "
                 f"decimal({MAX_DECIMAL},{min(max(t.scale, 0), MAX_DECIMAL)})"
             )
@@ -172,10 +185,10 @@ class _Resolver:
         if t.kind == "int" and node.value is not None:
             low, high = int_range(t.bits)
             if not low <= node.value <= high:
-                raise PredicateError(f"the constant {node.value} is no {sql_name(t)} ({low} to {high})")
+                raise PredicateError(f"the constant {shown(node.value)} is no {sql_name(t)} ({low} to {high})")
         if t.kind == "decimal" and node.value is not None and t.precision > 38:
             raise PredicateError(
-                f"the constant {node.value} has {t.precision} digits, and a decimal has at most 38; "
+                f"the constant {cut(str(node.value))} has {t.precision:,} digits, and a decimal has at most 38; "
                 "shorten it or write it as a double, with a D at the end"
             )
         return Node("literal", value=node.value, type=_with_unit(t, self.unit))
@@ -218,13 +231,13 @@ def _literal_type(node: Node) -> Type:
         low, high = int_range(64)
         if low <= value <= high:
             return INT64
-        raise PredicateError(f"the constant {value} does not fit 64 bits ({low} to {high}); use a double")
+        raise PredicateError(f"the constant {shown(value)} does not fit 64 bits ({low} to {high}); use a double")
     if isinstance(value, float):
         return FLOAT64
     if isinstance(value, Decimal):
         _, digits, exponent = value.as_tuple()
         if not isinstance(exponent, int):
-            raise PredicateError(f"the constant {value} is not a number that a decimal can hold; use a float")
+            raise PredicateError(f"the constant {cut(str(value))} is not a number that a decimal can hold; use a float")
         scale = max(-exponent, 0)
         return decimal(max(len(digits) + max(exponent, 0), scale, 1), scale)
     if isinstance(value, str):
@@ -237,7 +250,7 @@ def _literal_type(node: Node) -> Type:
         return DATE
     if isinstance(value, dt.timedelta):
         return interval()
-    raise PredicateError(f"a constant of type {type(value).__name__} cannot be used in a predicate: {value!r}")
+    raise PredicateError(f"a constant of type {type(value).__name__} cannot be used in a predicate: {shown(value)}")
 
 
 def _condition(what: str, node: Node) -> Node:
@@ -280,9 +293,8 @@ def _no_text(what: str, args: list[Node], target: Type) -> None:
         )
 
 
-def _settle(node: Node, unit: str) -> Node:
+def _settle(node: Node, args: tuple[Node, ...], unit: str) -> Node:
     """The last step: timestamps still without a zone become naive, constants must fit their 64 bits."""
-    args = tuple(_settle(arg, unit) for arg in node.args)
     naive = timestamp(unit)
     t = naive if node.type == FLOATING else node.type
     value = naive if node.op == "cast" and node.value == FLOATING else node.value
@@ -290,11 +302,14 @@ def _settle(node: Node, unit: str) -> Node:
         return args[0]
     settled = Node(node.op, args, value, t)
     if node.op == "literal" and t is not None and t.kind in ("timestamp", "interval", "decimal"):
-        stored = physical(settled)
         low, high = int_range(64)
+        try:
+            stored = physical(settled)
+        except OverflowError:  # a timestamp whose instant in UTC lies outside the years 1 to 9999
+            stored = high + 1
         if stored is not None and not low <= stored <= high:
             raise PredicateError(
-                f"the constant {to_sql(node)} does not fit 64 bits as {sql_name(t)}"
+                f"the constant {brief(node)} does not fit 64 bits as {sql_name(t)}"
                 + (f" counted in {t.unit}; use a shorter constant or coarser columns" if t.unit else "")
             )
     return settled
