@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from streamjoin.errors import WindowError
+from streamjoin.errors import WindowError, cut
 
 SPELLINGS = (
     '"15 minutes" or "1h30m" (at most that far apart), 500 (the same for integer time columns), '
     '"-10min..5min" (where s.time - r.time lies; "(-10min..5min]" leaves the lower bound out), '
     '"last 1000", "last r=500,s=1000" (rows), "tumbling 1 minute", "tumbling 1000 rows"'
 )
+
+MAX_LENGTH = 1_000  # far below the digits that Python refuses to read as a number
 
 _CLOSED = {("[", "]"): "both", ("[", ")"): "left", ("(", "]"): "right", ("(", ")"): "neither"}
 
@@ -25,6 +27,8 @@ def parse_within(text: str) -> Any:
     '15 minutes'
     """
     text = text.strip()
+    if len(text) > MAX_LENGTH:
+        raise _unreadable(text)
     first, _, rest = text.partition(" ")
     if first.lower() == "last":
         return _last(rest.strip(), text)
@@ -72,4 +76,4 @@ def _bound(part: str, text: str) -> int | str:
 
 
 def _unreadable(text: str) -> WindowError:
-    return WindowError(f'--within "{text}" is not a window; write {SPELLINGS}')
+    return WindowError(f'--within "{cut(text)}" is not a window; write {SPELLINGS}')

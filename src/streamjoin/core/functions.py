@@ -95,6 +95,8 @@ def fingerprint(value: Any, around: tuple[Any, ...] = ()) -> str:
         return f"{{{', '.join(sorted(fingerprint(member, inside) for member in members))}}}"
     if isinstance(value, np.ndarray) and value.dtype != object:
         return f"array({value.dtype.descr}, {value.shape}, {hashlib.sha256(value.tobytes()).hexdigest()})"
+    if _is_long(value):
+        return f"int({value:x})"
     if isinstance(value, (*_PLAIN, complex, bytes, np.generic)):
         return f"{type(value).__name__}({value!r})"
     if isinstance(value, ModuleType):
@@ -152,4 +154,10 @@ def _text(value: Any) -> str:
         return f"({''.join(f'{_text(part)}, ' for part in value)})"
     if isinstance(value, (float, np.floating)) and not math.isfinite(value):
         return f"float({str(float(value))!r})"
-    return repr(value.item() if isinstance(value, np.number) else value)
+    plain = value.item() if isinstance(value, np.number) else value
+    return hex(plain) if _is_long(plain) else repr(plain)
+
+
+def _is_long(value: Any) -> bool:
+    """An integer beyond all types, perhaps of more digits than Python writes: Numba says what it thinks of it."""
+    return isinstance(value, int) and value.bit_length() > 200

@@ -22,6 +22,9 @@ from streamjoin.errors import (
     StreamjoinError,
     UnsupportedError,
     WindowError,
+    cut,
+    listed,
+    shown,
     suggest,
 )
 
@@ -37,6 +40,7 @@ BY_ALGORITHM = {  # how windows can be searched
     "handshake": ("scan", "sorted", "hash"),
     "hells": ("scan",),
 }
+MAX_RATE = 1e15  # tuples per second
 IN_PLACE = ("scan", "band", "hash")
 
 
@@ -76,7 +80,7 @@ class Plan:
         clashes = {self.same(name) for name in names["r"]} & {self.same(name) for name in names["s"]}
         if clashes and self.suffixes is None:
             raise SchemaError(
-                f"both sides have columns named {', '.join(sorted(clashes))}; rename them, or give "
+                f"both sides have columns named {listed(sorted(clashes))}; rename them, or give "
                 'suffixes=("_r", "_s")'
             )
         endings = dict(zip(SIDES, self.suffixes or ("", ""), strict=True))
@@ -85,7 +89,7 @@ class Plan:
         twice = {name for name, count in counted.items() if count > 1}
         if twice:
             raise SchemaError(
-                f"with suffixes={self.suffixes!r} the result would have two columns named {', '.join(sorted(twice))}; "
+                f"with suffixes={shown(self.suffixes)} the result would have two columns named {listed(sorted(twice))}; "
                 "choose other suffixes"
             )
         return named
@@ -120,7 +124,7 @@ def make_plan(
     for side, schema in schemas.items():
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
-            raise SchemaError(f"{side} has several columns named {', '.join(twice)}; rename all but one of each")
+            raise SchemaError(f"{side} has several columns named {listed(twice)}; rename all but one of each")
     times = _time_names(time, schemas)
     unit = _time_unit(times, schemas, needs_nanoseconds(within, max_delay))
     window = normalise(within, unit)
@@ -157,19 +161,23 @@ def make_plan(
 
 def _check_names(how: str, algorithm: str, access: str) -> None:
     if how != "inner":
-        raise UnsupportedError(f'how={how!r} is not supported; only how="inner" is')
+        raise UnsupportedError(f'how={shown(how)} is not supported; only how="inner" is')
     if algorithm not in ALGORITHMS:
-        raise OptionError(f'unknown algorithm "{algorithm}"; known: {", ".join(ALGORITHMS)}')
+        raise OptionError(f'unknown algorithm "{_word(algorithm)}"; known: {", ".join(ALGORITHMS)}')
     if access not in ACCESSES:
-        raise OptionError(f'unknown access "{access}"; known: {", ".join(ACCESSES)}')
+        raise OptionError(f'unknown access "{_word(access)}"; known: {", ".join(ACCESSES)}')
+
+
+def _word(value: Any) -> str:
+    return cut(value) if isinstance(value, str) else shown(value)
 
 
 def _check_device(algorithm: str, device: Any, memory: Any) -> None:
     if memory not in MEMORY:
-        raise OptionError(f"memory={memory!r} is not one of {', '.join(MEMORY)}")
+        raise OptionError(f"memory={shown(memory)} is not one of {', '.join(MEMORY)}")
     for name, value, usual in (("device", device, None), ("memory", memory, "auto")):
         if value != usual and algorithm != "hells":
-            raise OptionError(f'{name}={value!r} is for algorithm="hells", not "{algorithm}"')
+            raise OptionError(f'{name}={shown(value)} is for algorithm="hells", not "{algorithm}"')
 
 
 def _suffixes(suffixes: Any) -> tuple[str, str] | None:
@@ -182,7 +190,7 @@ def _suffixes(suffixes: Any) -> tuple[str, str] | None:
         and suffixes[0] != suffixes[1]
     ):
         return (suffixes[0], suffixes[1])
-    raise SchemaError(f'suffixes={suffixes!r} must be two different strings, as ("_r", "_s"), or None')
+    raise SchemaError(f'suffixes={shown(suffixes)} must be two different strings, as ("_r", "_s"), or None')
 
 
 def _time_names(time: Any, schemas: dict[str, pa.Schema]) -> dict[str, str | None]:
@@ -190,11 +198,11 @@ def _time_names(time: Any, schemas: dict[str, pa.Schema]) -> dict[str, str | Non
         return {"r": None, "s": None}
     names = (time, time) if isinstance(time, str) else tuple(time) if isinstance(time, (tuple, list)) else ()
     if len(names) != 2 or not all(isinstance(name, str) for name in names):
-        raise SchemaError(f'time={time!r} must name one column, time="ts", or one of each side, time=("r_ts", "s_ts")')
+        raise SchemaError(f'time={shown(time)} must name one column, time="ts", or one of each side, time=("r_ts", "s_ts")')
     for side, name in zip(SIDES, names, strict=True):
         if name not in schemas[side].names:
             hint = suggest(name, schemas[side].names)
-            raise SchemaError(f'{side} has no column "{name}" to take the time from; {hint}')
+            raise SchemaError(f'{side} has no column "{cut(name)}" to take the time from; {hint}')
     return dict(zip(SIDES, names, strict=True))
 
 
@@ -214,7 +222,7 @@ def _time_unit(times: dict[str, str | None], schemas: dict[str, pa.Schema], fine
             kinds[side] = ("naive timestamp", "us")
         else:
             raise SchemaError(
-                f"{side}.{name} has type {t}; a time column is an integer or a timestamp: convert it before joining"
+                f"{side}.{cut(name)} has type {cut(str(t))}; a time column is an integer or a timestamp: convert it before joining"
             )
     (kind_r, unit_r), (kind_s, unit_s) = kinds["r"], kinds["s"]
     if kind_r != kind_s:
@@ -308,6 +316,9 @@ def _rates(rate: Any) -> tuple[float | None, float | None]:
     if rate is None:
         return None, None
     both = rate if isinstance(rate, (tuple, list)) else (rate, rate)
-    if len(both) != 2 or not all(isinstance(x, (int, float)) and x > 0 for x in both):
-        raise OptionError(f"rate={rate!r} must be the expected tuples per second: a number above 0, or one per side")
+    if len(both) != 2 or not all(isinstance(x, (int, float)) and 0 < x < MAX_RATE for x in both):
+        raise OptionError(
+            f"rate={shown(rate)} must be the expected tuples per second: a number above 0 and below {MAX_RATE:g}, or "
+            "one per side"
+        )
     return float(both[0]), float(both[1])

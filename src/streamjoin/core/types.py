@@ -162,6 +162,8 @@ def parse_name(text: str) -> Type | None:
     (True, 'decimal(10,2)', None)
     """
     name = text.strip().lower()
+    if len(name) > 100:  # more digits than Python reads as a number, perhaps
+        return None
     if name in _BY_NAME:
         return _BY_NAME[name]
     match = _DECIMAL_NAME.match(name)

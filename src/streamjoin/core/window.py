@@ -11,14 +11,14 @@ import datetime as dt
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from streamjoin.core.kernels.layout import FOREVER, SINCE_EVER, Array
 from streamjoin.core.tree import OTHER
-from streamjoin.errors import WindowError
+from streamjoin.errors import WindowError, cut, shown
 
 CLOSED = ("both", "left", "right", "neither")
 NANOSECONDS = {
@@ -44,6 +44,9 @@ _NAMES = {
 _UNITS = {name: unit for unit, names in _NAMES.items() for name in names.split()}
 _PART = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-zµ]+)\s*,?", re.IGNORECASE)
 
+_MAX_DIGITS = 40  # of a number in a duration
+_LONGEST = 200  # characters of a duration
+
 Length = str | int | dt.timedelta
 
 
@@ -58,19 +61,21 @@ def parse_duration(text: str) -> int:
     rest = text.strip()
     sign = -1 if rest.startswith("-") else 1
     rest = rest[1:] if rest.startswith(("+", "-")) else rest
-    total, position = Decimal(0), 0
+    total, position = Fraction(0), 0
     while position < len(rest):
-        part = _PART.match(rest, position)
+        part = _PART.match(rest, position) if len(rest) <= _LONGEST else None
         unit = _UNITS.get(part[2].lower()) if part else None
         if part is None or unit is None:
             raise WindowError(
-                f'"{text}" is not a duration; write a number and a unit, as in "15 minutes", "1h30m" or "500 ms" '
+                f'"{cut(text)}" is not a duration; write a number and a unit, as in "15 minutes", "1h30m" or "500 ms" '
                 "(units: ns, us, ms, s, m, h, d, w and their names)"
             )
-        total += Decimal(part[1]) * NANOSECONDS[unit]
+        if len(part[1]) > _MAX_DIGITS:
+            raise WindowError(f'"{cut(text)}" has a number of {len(part[1]):,} digits; 64 bits of time have 19')
+        total += Fraction(part[1].removesuffix(".")) * NANOSECONDS[unit]
         position = part.end()
-    if not rest or total != total.to_integral_value():
-        raise WindowError(f'"{text}" is not a duration of whole nanoseconds')
+    if not rest or total.denominator != 1:
+        raise WindowError(f'"{cut(text)}" is not a duration of whole nanoseconds')
     return sign * int(total)
 
 
@@ -106,7 +111,7 @@ def interval(lower: Length, upper: Length, closed: str = "both") -> Interval:
     Interval(lower='-10 min', upper='5 min', closed='left')
     """
     if closed not in CLOSED:
-        raise WindowError(f"closed={closed!r} is not one of {', '.join(CLOSED)}")
+        raise WindowError(f"closed={shown(closed)} is not one of {', '.join(CLOSED)}")
     return Interval(lower, upper, closed)
 
 
@@ -141,7 +146,7 @@ def tumbling(size: Length | None = None, *, rows: int | None = None) -> Tumbling
 
 def _check_rows(what: str, rows: Any) -> None:
     if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 1:
-        raise WindowError(f"{what} window of {rows!r} rows: give a whole number of at least 1")
+        raise WindowError(f"{what} window of {shown(rows)} rows: give a whole number of at least 1")
 
 
 class Window(ABC):
@@ -247,26 +252,26 @@ def normalise(within: Any, unit: str | None) -> Window:
             return TumblingWindow(within.rows, "rows")
         size = ticks(within.size, unit, "tumbling window")
         if size < 1:
-            raise WindowError(f"tumbling window of {within.size!r}: its length must be above zero")
+            raise WindowError(f"tumbling window of {shown(within.size)}: its length must be above zero")
         return TumblingWindow(size, str(unit))
     if isinstance(within, Interval):
         lower, upper = ticks(within.lower, unit, "lower bound"), ticks(within.upper, unit, "upper bound")
         if lower > upper:
             raise WindowError(
-                f"interval({within.lower!r}, {within.upper!r}): the lower bound lies above the upper one; swap them"
+                f"interval({shown(within.lower)}, {shown(within.upper)}): the lower bound lies above the upper one; swap them"
             )
         lower += within.closed in ("right", "neither")
         upper -= within.closed in ("left", "neither")
         if lower > upper:
             raise WindowError(
-                f"interval({within.lower!r}, {within.upper!r}, closed={within.closed!r}) contains no time difference; "
+                f"interval({shown(within.lower)}, {shown(within.upper)}, closed={shown(within.closed)}) contains no time difference; "
                 'use closed="both" or widen it'
             )
         return TimeWindow(lower, upper, str(unit))
     size = ticks(within, unit, "window")
     if size < 0:
         raise WindowError(
-            f'within={within!r} is negative; write its length, or interval("-10 min", "5 min") for two ends'
+            f'within={shown(within)} is negative; write its length, or interval("-10 min", "5 min") for two ends'
         )
     return TimeWindow(-size, size, str(unit))
 
@@ -299,29 +304,29 @@ def ticks(length: Any, unit: str | None, what: str) -> int:
     nanoseconds = _nanoseconds(length)
     if not whole and nanoseconds is None:
         raise WindowError(
-            f'{what} {length!r} is not a length; write "15 minutes", a timedelta, or an integer for integer times; '
+            f'{what} {shown(length)} is not a length; write "15 minutes", a timedelta, or an integer for integer times; '
             "a window may also be an interval(), last() or tumbling()"
         )
     if unit is None:
-        raise WindowError(f'a {what} of {length!r} needs time columns; give time="ts" or time=("r_time", "s_time")')
+        raise WindowError(f'a {what} of {shown(length)} needs time columns; give time="ts" or time=("r_time", "s_time")')
     if unit == "int":
         if whole:
             return _bounded(int(length), length)
         raise WindowError(
-            f"{what} {length!r}: the time columns are integers, so it must be an integer in their unit, not a "
+            f"{what} {shown(length)}: the time columns are integers, so it must be an integer in their unit, not a "
             "duration; or make the time columns timestamps"
         )
     if nanoseconds is None:
         raise WindowError(
-            f"{what} {length!r}: the time columns are timestamps, so it must be a duration such as "
-            f'"{length} seconds" or a timedelta'
+            f"{what} {shown(length)}: the time columns are timestamps, so it must be a duration such as "
+            f'"{5 if abs(length) > 10**9 else length} seconds" or a timedelta'
         )
     return _bounded(nanoseconds // (1000 if unit == "us" else 1), length)
 
 
-def _bounded(value: int, shown: Any) -> int:
+def _bounded(value: int, length: Any) -> int:
     if abs(value) > FOREVER:
-        raise WindowError(f"{shown!r} is longer than 64 bits can count; use a shorter window")
+        raise WindowError(f"{shown(length)} is longer than 64 bits can count; use a shorter window")
     return value
 
 

@@ -29,7 +29,7 @@ from streamjoin.embedded.engine import Engine, Parallel, Sequential
 from streamjoin.embedded.output import Output, Punctuation, Snapshot
 from streamjoin.embedded.rows import single_batch, widened
 from streamjoin.embedded.watermark import Watermark
-from streamjoin.errors import ClosedError, LateError, OptionError, SchemaError, WindowError
+from streamjoin.errors import ClosedError, LateError, OptionError, SchemaError, WindowError, shown
 
 LATE = ("drop", "error", "keep")
 OVERLOAD = ("block", "shed")
@@ -109,7 +109,7 @@ class Join:
         if overload not in OVERLOAD:
             raise OptionError(f'overload="{overload}" is not one of {", ".join(OVERLOAD)}')
         if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= CHUNK:
-            raise OptionError(f"batch={batch!r} must be a whole number of tuples from 1 to {CHUNK:,}")
+            raise OptionError(f"batch={shown(batch)} must be a whole number of tuples from 1 to {CHUNK:,}")
         self.plan: Plan = make_plan(
             r,
             s,
@@ -272,11 +272,11 @@ class Join:
     def _delay(self, max_delay: Any) -> int:
         if self.plan.unit is None or (isinstance(max_delay, int) and max_delay == 0):
             if max_delay != 0:
-                raise WindowError(f'max_delay={max_delay!r} needs time columns; give time="ts"')
+                raise WindowError(f'max_delay={shown(max_delay)} needs time columns; give time="ts"')
             return 0
         delay = ticks(max_delay, self.plan.unit, "max_delay")
         if delay < 0:
-            raise WindowError(f"max_delay={max_delay!r} is negative; it says by how much a tuple may be late")
+            raise WindowError(f"max_delay={shown(max_delay)} is negative; it says by how much a tuple may be late")
         return delay
 
     def _check_open(self) -> None:
@@ -425,6 +425,6 @@ class Join:
         if column is None:
             kind = "an integer" if self.plan.unit == "int" else "a datetime"
             raise WindowError(
-                f"advance({side}={time!r}): {side}.{field.name} has type {field.type}; give {kind} that fits it"
+                f"advance({side}={shown(time)}): {side}.{field.name} has type {field.type}; give {kind} that fits it"
             )
         return int(self._intake.times(side, pa.table({field.name: column}))[0])

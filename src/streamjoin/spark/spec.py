@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from streamjoin.core.analysis import MAX_DIMS, Analysis, Dimension, Linear
 from streamjoin.core.functions import fingerprint
-from streamjoin.core.plan import Plan, make_plan
+from streamjoin.core.plan import MAX_RATE, Plan, make_plan
 from streamjoin.core.tree import Node, bottom_up, identity, physical, walk
-from streamjoin.errors import OptionError, SchemaError
+from streamjoin.errors import OptionError, SchemaError, shown
 from streamjoin.spark.routing import Router, divide
 
 FORMAT = 2  # of chunks and manifests
@@ -140,12 +140,12 @@ def choose_router(
     """Hash for equalities, range buckets for a band of known width, a grid for the rest."""
     for name, value in (("cells", cells), ("split", split), ("bucket", bucket)):
         if value is not None and not value > 0:
-            raise OptionError(f"{name}={value!r} must be above zero")
+            raise OptionError(f"{name}={shown(value)} must be above zero")
     if analysis.equalities:
         return divide("hash", cells, split, rates, 1.0, 0), ("equality keys: tuples go by the hash of their keys",)
     found = [(d, band_width(dim)) for d, dim in enumerate(analysis.dimensions[:MAX_DIMS]) if dim.two_sided]
     if bucket is not None and not found:
-        raise OptionError(f"bucket={bucket!r} needs a two-sided band such as abs(r.x - s.a) <= 10 in the predicate")
+        raise OptionError(f"bucket={shown(bucket)} needs a two-sided band such as abs(r.x - s.a) <= 10 in the predicate")
     if bucket is not None:
         return divide("range", cells, split, rates, float(bucket), found[0][0]), (f"bucket={bucket} was asked for",)
     for d, width in found:
@@ -211,8 +211,11 @@ def _rates(expected: Any) -> tuple[float, float] | None:
     if expected is None:
         return None
     both = expected if isinstance(expected, (tuple, list)) else (expected, expected)
-    if len(both) != 2 or not all(isinstance(x, (int, float)) and x > 0 for x in both):
-        raise OptionError(f"expected_rate={expected!r} must be tuples per second: a number above 0, or one per side")
+    if len(both) != 2 or not all(isinstance(x, (int, float)) and 0 < x < MAX_RATE for x in both):
+        raise OptionError(
+            f"expected_rate={shown(expected)} must be tuples per second: a number above 0 and below {MAX_RATE:g}, or "
+            "one per side"
+        )
     return float(both[0]), float(both[1])
 
 

@@ -20,7 +20,9 @@ from streamjoin.core.model.formulas import (
     load_of,
     max_bandwidth,
 )
-from streamjoin.errors import OptionError, suggest
+from streamjoin.errors import OptionError, shown, suggest
+
+MAX_WORKERS = 1_000_000  # no machine has so many cores
 
 PARALLEL = ("cell", "biclique", "handshake", "low_latency", "grid")
 ALGORITHMS = ("auto", "kang", *PARALLEL, "hells")
@@ -252,16 +254,16 @@ def _check(wish: Wish) -> None:
     algorithm, workers, layout = wish.algorithm, wish.workers, wish.layout
     if algorithm not in ALGORITHMS:
         raise OptionError(f'unknown algorithm "{algorithm}"; {suggest(algorithm, ALGORITHMS)}')
-    if workers != "auto" and (not isinstance(workers, int) or isinstance(workers, bool) or workers < 1):
-        raise OptionError(f'workers={workers!r} is not a number of at least 1, nor "auto"')
+    if workers != "auto" and not (isinstance(workers, int) and workers is not True and 1 <= workers <= MAX_WORKERS):
+        raise OptionError(f'workers={shown(workers)} is not a number of at least 1 (at most {MAX_WORKERS:,}), nor "auto"')
     if algorithm == "kang" and workers not in ("auto", 1):
         raise OptionError(f'algorithm="kang" is one worker, not {workers}; use "auto" or one of {", ".join(PARALLEL)}')
     if algorithm == "hells" and workers not in ("auto", 1):
         raise OptionError(f'algorithm="hells" is one device, which workers={workers} cannot divide; leave workers= out')
     if layout == "auto":
         return
-    if not isinstance(layout, tuple) or len(layout) != 2 or not all(type(x) is int and x > 0 for x in layout):
-        raise OptionError(f'layout={layout!r} is not (rows, columns), such as (2, 3), nor "auto"')
+    if not isinstance(layout, tuple) or len(layout) != 2 or not all(type(x) is int and 0 < x <= MAX_WORKERS for x in layout):
+        raise OptionError(f'layout={shown(layout)} is not (rows, columns), such as (2, 3), nor "auto"')
     if algorithm not in ("auto", "grid"):
         raise OptionError(f'layout={layout!r} is for algorithm="grid", not "{algorithm}"')
     if workers not in ("auto", layout[0] * layout[1]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamjoin.core.tree import Node
-from streamjoin.errors import PredicateError
+from streamjoin.errors import PredicateError, shown
 
 
 def as_tree(on: Any) -> Node:
@@ -30,6 +30,6 @@ def as_tree(on: Any) -> Node:
 
         return from_callable(on)
     raise PredicateError(
-        f"on={on!r} is no predicate; write SQL text (on='r.x <= s.y'), an expression (on=r.x <= s.y with "
+        f"on={shown(on)} is no predicate; write SQL text (on='r.x <= s.y'), an expression (on=r.x <= s.y with "
         "from streamjoin import r, s) or a function (on=lambda r, s: r.x <= s.y)"
     )

@@ -13,7 +13,7 @@ from streamjoin.core.predicate.coerce import (
     show,
     wider,
 )
-from streamjoin.core.predicate.fold import int_range
+from streamjoin.core.predicate.fold import WIDE, int_range
 from streamjoin.core.tree import Node, brief, literal
 from streamjoin.core.types import BOOL, INT32, INT64, NULL, STRING, decimal, is_number
 from streamjoin.errors import PredicateError
@@ -128,7 +128,7 @@ def _against_literal(op: str, a: Node, value: Decimal) -> Node:
         target = wider(a.type, bound.type)  # type: ignore[arg-type]
     else:
         target = decimal(max(a.type.precision, len(str(abs(below)))), scale)
-        bound = literal(Decimal(below).scaleb(-scale), target)
+        bound = literal(Decimal(below).scaleb(-scale, WIDE), target)
     assert target is not None
     return Node(op, (cast_to(a, target), cast_to(bound, target)), type=BOOL)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from decimal import Decimal
+from fractions import Fraction
 
-from streamjoin.errors import PredicateError
+from streamjoin.errors import PredicateError, cut
 
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 _TIME = re.compile(r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?")
@@ -23,6 +23,8 @@ _MICROS = {
 }
 _CALENDAR = ("MONTH", "YEAR", "QUARTER")
 _PART = re.compile(r"\s*([+-]?\s*\d*\.?\d+)\s*([A-Za-z]+)")
+_LONGEST = 200  # characters of an interval
+_MAX_DIGITS = 40  # of a number in an interval; 64 bits of microseconds have 19
 _SPAN_UNITS = ("DAY", "HOUR", "MINUTE", "SECOND")
 
 
@@ -38,7 +40,7 @@ def parse_date(text: str) -> dt.date:
             return dt.date(int(match[1]), int(match[2] or 1), int(match[3] or 1))
     except ValueError:
         pass
-    raise PredicateError(f"'{text}' is not a date; write it like DATE '2020-01-31'")
+    raise PredicateError(f"'{cut(text)}' is not a date; write it like DATE '2020-01-31'")
 
 
 def parse_timestamp(text: str) -> dt.datetime:
@@ -68,13 +70,13 @@ def parse_timestamp(text: str) -> dt.datetime:
     except ValueError:
         pass
     raise PredicateError(
-        f"'{text}' is not a timestamp; write it like TIMESTAMP '2020-01-31 12:30:00' (UTC) or '... +02:00'"
+        f"'{cut(text)}' is not a timestamp; write it like TIMESTAMP '2020-01-31 12:30:00' (UTC) or '... +02:00'"
     )
 
 
 def _microseconds(digits: str, text: str) -> int:
     if digits[6:].strip("0"):
-        raise PredicateError(f"'{text}' is finer than a microsecond, the unit of SQL timestamps; round it")
+        raise PredicateError(f"'{cut(text)}' is finer than a microsecond, the unit of SQL timestamps; round it")
     return int(digits[:6].ljust(6, "0"))
 
 
@@ -91,8 +93,14 @@ def _zone(name: str, text: str) -> dt.tzinfo | None:
 
     try:
         return ZoneInfo(name)
-    except (KeyError, OSError, ValueError):
-        raise PredicateError(f"'{text}' ends in {name!r}, which is not a known time zone") from None
+    except (KeyError, OSError, ValueError):  # what is no key, too long for a path, or leads out of the folder
+        raise PredicateError(f"'{cut(text)}' ends in '{cut(name)}', which is not a known time zone") from None
+
+
+def check_interval(text: str) -> None:
+    """Refuses a text that is too long for an interval."""
+    if len(text) > _LONGEST:
+        raise PredicateError(f"INTERVAL '{cut(text)}' has {len(text):,} characters; at most {_LONGEST} are read")
 
 
 def parse_interval(text: str, unit: str | None = None, to: str | None = None) -> dt.timedelta:
@@ -105,23 +113,24 @@ def parse_interval(text: str, unit: str | None = None, to: str | None = None) ->
     >>> parse_interval("10:30", "MINUTE", "SECOND").total_seconds()
     630.0
     """
+    check_interval(text)
     if to is not None and unit is not None:
         return _span(text, unit.upper(), to.upper())
     if unit is not None and re.fullmatch(r"\s*[+-]?\s*\d*\.?\d+\s*", text):
-        return _micros(_amount(text, unit, f"INTERVAL '{text}' {unit}"), text)
+        return _micros(_amount(text, unit, f"INTERVAL '{cut(text)}' {cut(unit)}"), text)
     total, at = 0, 0
     body = re.sub(r"\A\s*interval\s+", "", text, flags=re.IGNORECASE)
     while at < len(body.rstrip()):
         match = _PART.match(body, at)
         if match is None or unit is not None:
             raise PredicateError(
-                f"INTERVAL '{text}'{' ' + unit if unit else ''} cannot be read; write it like "
+                f"INTERVAL '{cut(text)}'{' ' + cut(unit) if unit else ''} cannot be read; write it like "
                 "INTERVAL 5 SECONDS or INTERVAL '1 day 2 hours'"
             )
-        total += _amount(match[1], match[2], f"INTERVAL '{text}'")
+        total += _amount(match[1], match[2], f"INTERVAL '{cut(text)}'")
         at = match.end()
     if at == 0:
-        raise PredicateError(f"INTERVAL '{text}' names no unit; write it like INTERVAL 5 SECONDS")
+        raise PredicateError(f"INTERVAL '{cut(text)}' names no unit; write it like INTERVAL 5 SECONDS")
     return _micros(total, text)
 
 
@@ -134,17 +143,20 @@ def _amount(number: str, unit: str, shown: str) -> int:
         )
     if name not in _MICROS:
         known = ", ".join(word.lower() for word in _MICROS)
-        raise PredicateError(f"{shown}: unknown unit {unit!r}; known: {known}")
-    amount = Decimal(re.sub(r"\s", "", number)) * _MICROS[name]
-    fraction = Decimal(re.sub(r"\s", "", number)) % 1 != 0
-    if (fraction and name != "SECOND") or amount % 1 != 0:
+        raise PredicateError(f"{shown}: unknown unit '{cut(unit)}'; known: {known}")
+    digits = re.sub(r"\s", "", number)
+    if len(digits) > _MAX_DIGITS:
+        raise PredicateError(f"{shown}: a number of {len(digits):,} digits is too long for 64 bits of microseconds")
+    count = Fraction(digits)
+    amount = count * _MICROS[name]
+    if (count.denominator != 1 and name != "SECOND") or amount.denominator != 1:
         raise PredicateError(f"{shown}: only seconds may have a fraction, of at most six digits")
     return int(amount)
 
 
 def _span(text: str, unit: str, to: str) -> dt.timedelta:
     """`INTERVAL '1 02:03:04.5' DAY TO SECOND`: one sign for the whole."""
-    shown = f"INTERVAL '{text}' {unit} TO {to}"
+    shown = f"INTERVAL '{cut(text)}' {cut(unit)} TO {cut(to)}"
     if unit in _CALENDAR or to in _CALENDAR:
         raise PredicateError(f"{shown}: months and years have no fixed length; use days or smaller units")
     if unit not in _SPAN_UNITS or to not in _SPAN_UNITS or _SPAN_UNITS.index(unit) >= _SPAN_UNITS.index(to):
@@ -163,4 +175,4 @@ def _micros(total: int, text: str) -> dt.timedelta:
     try:
         return dt.timedelta(microseconds=total)
     except OverflowError:
-        raise PredicateError(f"INTERVAL '{text}' is too long for 64 bits of microseconds") from None
+        raise PredicateError(f"INTERVAL '{cut(text)}' is too long for 64 bits of microseconds") from None

@@ -13,7 +13,9 @@ from streamjoin.core.tree import Node, brief
 from streamjoin.core.types import INT64, Type, sql_name
 from streamjoin.errors import PredicateError
 
-_WIDE = Context(prec=80)
+WIDE = Context(prec=80)
+"""For all computing with decimals: the thread's own context is the user's, and rounds to 28 digits."""
+
 _EPOCH = dt.datetime(1970, 1, 1)
 
 
@@ -111,14 +113,14 @@ def _to_int(value: Any, target: Type) -> int | None:
 def _to_decimal(value: Decimal, target: Type) -> Decimal | None:
     if not value.is_finite():
         return None
-    rounded = value.quantize(Decimal(1).scaleb(-target.scale), ROUND_HALF_UP, _WIDE)
-    return rounded if abs(rounded) < Decimal(10) ** (target.precision - target.scale) else None
+    rounded = value.quantize(Decimal(1).scaleb(-target.scale), ROUND_HALF_UP, WIDE)
+    return rounded if rounded.adjusted() < target.precision - target.scale or not rounded else None
 
 
 def _from_text(text: str, target: Type) -> Any:
     if target.kind == "float":
         number = float(text)
-        if math.isfinite(number) and target.bits == 32:
+        if math.isfinite(number) and number and target.bits == 32:
             return to_float32(Decimal(text))
         return number
     if target.kind == "int":
@@ -159,6 +161,8 @@ _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "intdiv", "mod", "neg", "ab
 
 def _compute(op: str, values: list[Any], target: Type) -> Any:
     a = values[0]
+    if isinstance(a, Decimal) and op in ("neg", "abs"):  # Python's own round to 28 digits
+        return a.copy_negate() if op == "neg" else a.copy_abs()
     if op == "neg":
         return -a
     if op == "abs":
@@ -188,15 +192,15 @@ def _naive(value: dt.datetime) -> dt.datetime:
 
 def _decimal(op: str, a: Decimal, b: Decimal, target: Type) -> Decimal:
     if op == "add":
-        exact = _WIDE.add(a, b)
+        exact = WIDE.add(a, b)
     elif op == "sub":
-        exact = _WIDE.subtract(a, b)
+        exact = WIDE.subtract(a, b)
     elif op == "mul":
-        exact = _WIDE.multiply(a, b)
+        exact = WIDE.multiply(a, b)
     elif op == "mod":
-        exact = _WIDE.remainder(a, b)
+        exact = WIDE.remainder(a, b)
     else:
-        exact = _WIDE.divide(a, b)
+        exact = WIDE.divide(a, b)
     rounded = _to_decimal(exact, target)
     if rounded is None:
         raise OverflowError

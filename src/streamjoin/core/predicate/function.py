@@ -9,10 +9,13 @@ from types import CodeType
 from typing import Any
 
 from streamjoin.core.tree import Node, column, literal
-from streamjoin.errors import PredicateError, SchemaError, suggest
+from streamjoin.errors import PredicateError, SchemaError, cut, listed, shown, suggest
 
 MAX_PATHS = 64
 """How many paths through a function are followed before its meaning is left to the compiled code alone."""
+
+MAX_INSTRUCTIONS = 5_000
+"""Of a function's byte code: compiling more would take minutes."""
 
 _PURE_BUILTINS = frozenset({"abs", "min", "max", "bool"})
 
@@ -25,17 +28,23 @@ def from_callable(fn: Callable[..., Any]) -> Node:
     """
     code = getattr(fn, "__code__", None)
     if not isinstance(code, CodeType):
-        raise PredicateError(f"on={fn!r} is callable but not a plain Python function; wrap it: on=lambda r, s: ...")
+        raise PredicateError(f"on={shown(fn)} is callable but not a plain Python function; wrap it: on=lambda r, s: ...")
     plain = [p for p in inspect.signature(fn).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     starred = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
     if len(plain) != 2 or code.co_argcount != 2 or code.co_kwonlyargcount or starred:
-        names = ", ".join(inspect.signature(fn).parameters) or "none"
+        names = listed(inspect.signature(fn).parameters) or "none"
         raise PredicateError(
             "a predicate function takes exactly two parameters, one tuple of each side, as in "
             f"lambda r, s: ...; {fn.__name__} takes: {names}"
         )
     if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         raise PredicateError(f"the predicate function {fn.__name__} must return a bool, not a generator")
+    size = sum(len(part.co_code) // 2 for part in codes(code))
+    if size > MAX_INSTRUCTIONS:
+        raise PredicateError(
+            f"the predicate function {cut(fn.__name__)} has {size:,} instructions, and at most {MAX_INSTRUCTIONS:,} are "
+            "compiled; compute parts of it as columns before joining, or put long lists into a table and join that"
+        )
     return Node("function", value=fn)
 
 
@@ -62,11 +71,11 @@ def columns_read(fn: Callable[..., Any], names: dict[str, list[str]]) -> dict[tu
     for side, name in sorted(exact):
         if name not in names[side]:
             hint = suggest(name, names[side])
-            raise SchemaError(f'{side} has no column "{name}" (in the function {fn.__name__}); {hint}')
+            raise SchemaError(f'{side} has no column "{cut(name)}" (in the function {fn.__name__}); {hint}')
     for side in "rs":
         for name in names[side]:
             if names[side].count(name) > 1 and ((side, name) in exact or name in loose):
-                raise SchemaError(f'{side} has several columns named "{name}"; rename all but one first')
+                raise SchemaError(f'{side} has several columns named "{cut(name)}"; rename all but one first')
     return {
         (side, name): (side, name) in exact
         for side in "rs"

@@ -21,5 +21,7 @@ def negate(value: Node) -> Node:
     """-value, with the sign of a plain number drawn into it, so that the smallest bigint can be written."""
     number = value.value
     if value.op == "literal" and isinstance(number, (int, float, Decimal)) and not isinstance(number, bool):
-        return Node("literal", value=-number, type=value.type)
+        # Python's minus rounds a Decimal to 28 digits.
+        minus = number.copy_negate() if isinstance(number, Decimal) else -number
+        return Node("literal", value=minus, type=value.type)
     return Node("neg", (value,))

@@ -7,9 +7,9 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from streamjoin.core.predicate.lower import between, negate
-from streamjoin.core.tree import Node, column, junction, literal, to_sql
+from streamjoin.core.tree import Node, brief, column, junction, literal, to_sql
 from streamjoin.core.types import CASTABLE, FLOAT32, parse_name, timestamp
-from streamjoin.errors import PredicateError
+from streamjoin.errors import PredicateError, shown
 
 
 class Expression:
@@ -32,17 +32,17 @@ class Expression:
         return self._node
 
     def __repr__(self) -> str:
-        return f"<{to_sql(self._node)}>"
+        return f"<{to_sql(self._node, 10_000)}>"
 
     def __bool__(self) -> NoReturn:
         raise TypeError(
-            f"the truth of {to_sql(self._node)} is not known before the join. Combine conditions with & | ~ "
+            f"the truth of {brief(self._node)} is not known before the join. Combine conditions with & | ~ "
             "instead of and, or, not, with parentheses around each: (r.x > 1) & (s.y > 2). "
             "Write a < b < c as (a < b) & (b < c) or b.between(a, c)"
         )
 
     def __iter__(self) -> NoReturn:
-        raise TypeError(f"{to_sql(self._node)} is a single value per pair; it cannot be iterated over")
+        raise TypeError(f"{brief(self._node)} is a single value per pair; it cannot be iterated over")
 
     def __add__(self, other: Any) -> Expression:
         return _binary("add", self, other)
@@ -145,10 +145,10 @@ class Expression:
         <r.k IN (1, 2)>
         """
         if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
-            raise TypeError(f"isin takes a list of values, not {values!r}; write isin([{values!r}])")
+            raise TypeError(f"isin takes a list of values, not {shown(values)}; write isin([{shown(values)}])")
         options = tuple(as_node(value) for value in values)
         if not options:
-            raise PredicateError(f"{to_sql(self._node)}.isin([]): the list is empty, so nothing could match")
+            raise PredicateError(f"{brief(self._node)}.isin([]): the list is empty, so nothing could match")
         return Expression(Node("in", (self._node, *options)))
 
     def is_null(self) -> Expression:
@@ -204,7 +204,7 @@ class Side:
 
     def __getitem__(self, name: str) -> Expression:
         if not isinstance(name, str):
-            raise TypeError(f"a column's name is a string: {self._side}[{name!r}]")
+            raise TypeError(f"a column's name is a string: {self._side}[{shown(name)}]")
         return Expression(column(self._side, name))
 
     def __repr__(self) -> str:
@@ -232,7 +232,7 @@ def as_node(value: Any) -> Node:
         return literal(value)
     # Only pandas' subclasses of datetime and timedelta have these.
     if any(getattr(value, finer, None) for finer in ("nanosecond", "nanoseconds")):
-        raise PredicateError(f"{value!r} is finer than a microsecond, the unit of constants; round it")
+        raise PredicateError(f"{shown(value)} is finer than a microsecond, the unit of constants; round it")
     if isinstance(value, dt.datetime):
         # Unlike TIMESTAMP '...' in SQL text, a datetime without tzinfo is not silently taken for UTC.
         return literal(value, None if value.tzinfo is not None else timestamp())
@@ -248,14 +248,14 @@ def _from_numpy(value: Any) -> Node:
         unit = "datetime64[us]" if isinstance(value, np.datetime64) else "timedelta64[us]"
         rounded = value.astype(unit)
         if np.isnat(value) or rounded != value:
-            raise PredicateError(f"{value!r} is not a time that is exact to the microsecond")
+            raise PredicateError(f"{shown(value)} is not a time that is exact to the microsecond")
         return as_node(rounded.item())
     if isinstance(value, np.float32):
         return literal(float(value), FLOAT32)
     if isinstance(value, np.generic):
         return as_node(value.item())
     raise TypeError(
-        f"{value!r} ({type(value).__name__}) cannot be used in a predicate; "
+        f"{shown(value)} ({type(value).__name__}) cannot be used in a predicate; "
         "constants are numbers, bools, strings, bytes, Decimal, datetime, date, timedelta or None"
     )
 
@@ -268,7 +268,7 @@ def _junction(op: str, a: Any, b: Any) -> Expression:
     for part in (a, b):
         if not isinstance(part, (Expression, bool)):
             raise TypeError(
-                f"{'&' if op == 'and' else '|'} combines conditions, and {part!r} is none; "
+                f"{'&' if op == 'and' else '|'} combines conditions, and {shown(part)} is none; "
                 "put parentheses around comparisons: (r.x > 1) & (s.y > 2)"
             )
     return Expression(junction(op, [as_node(a), as_node(b)]))
@@ -354,7 +354,7 @@ def cast(value: Any, to: str) -> Expression:
     """
     target = parse_name(to) if isinstance(to, str) else None
     if target is None:
-        raise PredicateError(f"cannot cast to {to!r}; supported: {CASTABLE}")
+        raise PredicateError(f"cannot cast to {shown(to)}; supported: {CASTABLE}")
     return Expression(Node("cast", (as_node(value),), target))
 
 

@@ -182,6 +182,11 @@ class _Resolver:
 
     def literal(self, node: Node) -> Node:
         t = node.type if node.type is not None else _literal_type(node)
+        if isinstance(node.value, str):
+            try:
+                node.value.encode()
+            except UnicodeEncodeError:
+                raise PredicateError(f"the text {brief(node)} is not Unicode: half of a surrogate pair") from None
         if t.kind == "int" and node.value is not None:
             low, high = int_range(t.bits)
             if not low <= node.value <= high:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from streamjoin.core.predicate.constants import parse_interval, parse_timestamp
+from streamjoin.core.predicate.constants import check_interval, parse_interval, parse_timestamp
 from streamjoin.core.predicate.lower import between, negate, nullif
 from streamjoin.core.tree import Node, column, junction, literal
 from streamjoin.core.types import CASTABLE, parse_name, timestamp
-from streamjoin.errors import PredicateError
+from streamjoin.errors import PredicateError, cut
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 MAX_LENGTH = 10_000
 MAX_DEPTH = 100
+MAX_DIGITS = 1_000
+"""Of a number: the longest that is a double without an exponent has 309 before the point."""
 
 ALLOWED = (
     "columns (r.x, s.y), constants, + - * / % DIV, = <> < <= > >= <=>, AND OR NOT, BETWEEN, IN (constants), "
@@ -76,9 +79,12 @@ def _syntax_tree(text: str) -> Any:
 
 
 def _check_tokens(text: str, tokens: list[Any]) -> None:
-    depth = 0
+    depth, before = 0, ""
     for token in tokens:
         kind = token.token_type.name
+        if before == "INTERVAL":
+            check_interval(token.text)  # over long ones the parser takes time by the square of their length
+        before = kind
         depth += (kind in ("L_PAREN", "CASE", "L_BRACKET", "L_BRACE")) - (
             kind in ("R_PAREN", "END", "R_BRACKET", "R_BRACE")
         )
@@ -86,7 +92,7 @@ def _check_tokens(text: str, tokens: list[Any]) -> None:
             raise _too_deep(text)
         if token.comments:
             raise PredicateError(
-                f"comments are not allowed in a predicate: --{token.comments[0].strip()[:40]}; "
+                f"comments are not allowed in a predicate: --{cut(token.comments[0].strip(), 40)}; "
                 "for a double minus write - (-5)"
             )
         if kind in ("SEMICOLON", "HINT"):
@@ -105,7 +111,7 @@ def _too_deep(text: str) -> PredicateError:
 def _syntax_error(text: str, error: Any) -> str:
     details = error.errors[0] if error.errors else {}
     before, after = details.get("start_context", "")[-30:], details.get("end_context", "")[:30]
-    near = f"{before}>>{details.get('highlight', '')}<<{after}"
+    near = f"{before}>>{cut(details.get('highlight', ''), 30)}<<{after}"
     first = re.match(r"\s*(\w+)", text)
     if first is not None and first[1].upper() in _STATEMENTS:
         return f"not a predicate: {_short(text)} is a statement; write only the condition, as in r.x <= s.y"
@@ -113,16 +119,15 @@ def _syntax_error(text: str, error: Any) -> str:
     why = re.sub(r"<class '[^']*\.(\w+)'>", r"\1", why)
     if "Unexpected token" in why:
         why = "unexpected word or sign"
-    return f"the predicate cannot be read near {near}: {why}; allowed: {ALLOWED}"
+    return f"the predicate cannot be read near {cut(near, 120)}: {cut(why)}; allowed: {ALLOWED}"
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
+    return cut(str(error).splitlines()[0])
 
 
 def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= 60 else flat[:57] + "..."
+    return cut(text, 60)
 
 
 def _fragment(node: Any) -> str:
@@ -220,19 +225,24 @@ class _Reader:
             )
         side = e.table
         if side and side.lower() not in ("r", "s"):
-            raise PredicateError(f"{_fragment(e)}: unknown side {side!r}; the sides are r (left) and s (right)")
+            raise PredicateError(f"{_fragment(e)}: unknown side '{cut(side)}'; the sides are r (left) and s (right)")
         return column(side.lower(), e.this.this)
 
     def literal(self, e: exp.Literal) -> Node:
         text = str(e.this)
         if e.is_string:
             return literal(text)
+        if len(text) > MAX_DIGITS:
+            raise PredicateError(f"{cut(text)}: no type holds a number of {len(text):,} digits; shorten it")
         try:
             if text.isdigit():
                 return literal(int(text))
-            return literal(float(text) if "e" in text.lower() else Decimal(text))
+            number = float(text) if "e" in text.lower() else Decimal(text)
         except (ValueError, ArithmeticError):
-            raise PredicateError(f"{text!r} is not a number") from None
+            raise PredicateError(f"'{cut(text)}' is not a number") from None
+        if isinstance(number, float) and math.isinf(number):
+            raise PredicateError(f"{cut(text)} is larger than any double; write CAST('Infinity' AS double)")
+        return literal(number)
 
     def hex(self, e: exp.HexString) -> Node:
         digits = str(e.this)
@@ -327,7 +337,7 @@ class _Reader:
         name = e.to.sql(dialect="spark")
         target = parse_name(name)
         if target is None:
-            raise PredicateError(f"{_fragment(e)}: cannot cast to {name}; supported: {CASTABLE}")
+            raise PredicateError(f"{_fragment(e)}: cannot cast to {cut(name)}; supported: {CASTABLE}")
         value = self.read(e.this, depth)
         if target == timestamp(aware=True) and value.op == "literal" and isinstance(value.value, str):
             # TIMESTAMP '...' without a zone means UTC and may meet naive columns too: resolve decides.
@@ -373,7 +383,7 @@ def _refused(e: Any) -> PredicateError:
     elif isinstance(e, exp.Concat):
         what = "two texts side by side; a quote inside a text is written \\'"
     elif isinstance(e, exp.Anonymous):
-        what = f"unknown function {e.this}"
+        what = f"unknown function {cut(str(e.this))}"
     elif isinstance(e, exp.Func):
         what = f"the function {e.sql_name().lower()} is not supported"
     elif isinstance(e, exp.Star) or (isinstance(e, exp.Column) and isinstance(e.this, exp.Star)):
