@@ -132,7 +132,8 @@ def suggest(word: str, known: Iterable[str]) -> str:
     """
     names = [str(name) for name in known]
     # Looking for what is alike takes time by the square of the length; nobody misspells a name of 100 letters.
-    close = get_close_matches(word, [name for name in names if len(name) <= 100], cutoff=0.6) if len(word) <= 100 else []
+    short = [name for name in names if len(name) <= 100]
+    close = get_close_matches(word, short, cutoff=0.6) if len(word) <= 100 else []
     if close:
         return "did you mean " + " or ".join(f'"{name}"' for name in close) + "?"
     return f"known: {listed(names)}" if names else "there are no names to choose from"

@@ -20,7 +20,6 @@ from streamjoin.core.tree import Node
 from streamjoin.core.types import Type
 from streamjoin.core.values import Slot, Value, digest, either, range_of, too_large, type_of
 
-
 MAX_CODE = 40_000
 """Characters of code that a predicate may become. Compiling takes time by their square: 20 s for so many."""
 

@@ -89,8 +89,8 @@ class Plan:
         twice = {name for name, count in counted.items() if count > 1}
         if twice:
             raise SchemaError(
-                f"with suffixes={shown(self.suffixes)} the result would have two columns named {listed(sorted(twice))}; "
-                "choose other suffixes"
+                f"with suffixes={shown(self.suffixes)} the result would have two columns named "
+                f"{listed(sorted(twice))}; choose other suffixes"
             )
         return named
 
@@ -198,7 +198,9 @@ def _time_names(time: Any, schemas: dict[str, pa.Schema]) -> dict[str, str | Non
         return {"r": None, "s": None}
     names = (time, time) if isinstance(time, str) else tuple(time) if isinstance(time, (tuple, list)) else ()
     if len(names) != 2 or not all(isinstance(name, str) for name in names):
-        raise SchemaError(f'time={shown(time)} must name one column, time="ts", or one of each side, time=("r_ts", "s_ts")')
+        raise SchemaError(
+            f'time={shown(time)} must name one column, time="ts", or one of each side, time=("r_ts", "s_ts")'
+        )
     for side, name in zip(SIDES, names, strict=True):
         if name not in schemas[side].names:
             hint = suggest(name, schemas[side].names)
@@ -222,7 +224,8 @@ def _time_unit(times: dict[str, str | None], schemas: dict[str, pa.Schema], fine
             kinds[side] = ("naive timestamp", "us")
         else:
             raise SchemaError(
-                f"{side}.{cut(name)} has type {cut(str(t))}; a time column is an integer or a timestamp: convert it before joining"
+                f"{side}.{cut(name)} has type {cut(str(t))}; a time column is an integer or a timestamp: "
+                "convert it before joining"
             )
     (kind_r, unit_r), (kind_s, unit_s) = kinds["r"], kinds["s"]
     if kind_r != kind_s:

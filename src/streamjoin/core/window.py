@@ -258,13 +258,15 @@ def normalise(within: Any, unit: str | None) -> Window:
         lower, upper = ticks(within.lower, unit, "lower bound"), ticks(within.upper, unit, "upper bound")
         if lower > upper:
             raise WindowError(
-                f"interval({shown(within.lower)}, {shown(within.upper)}): the lower bound lies above the upper one; swap them"
+                f"interval({shown(within.lower)}, {shown(within.upper)}): the lower bound lies above the upper "
+                "one; swap them"
             )
         lower += within.closed in ("right", "neither")
         upper -= within.closed in ("left", "neither")
         if lower > upper:
             raise WindowError(
-                f"interval({shown(within.lower)}, {shown(within.upper)}, closed={shown(within.closed)}) contains no time difference; "
+                f"interval({shown(within.lower)}, {shown(within.upper)}, closed={shown(within.closed)}) "
+                "contains no time difference; "
                 'use closed="both" or widen it'
             )
         return TimeWindow(lower, upper, str(unit))
@@ -304,11 +306,13 @@ def ticks(length: Any, unit: str | None, what: str) -> int:
     nanoseconds = _nanoseconds(length)
     if not whole and nanoseconds is None:
         raise WindowError(
-            f'{what} {shown(length)} is not a length; write "15 minutes", a timedelta, or an integer for integer times; '
-            "a window may also be an interval(), last() or tumbling()"
+            f'{what} {shown(length)} is not a length; write "15 minutes", a timedelta, or an integer for integer '
+            "times; a window may also be an interval(), last() or tumbling()"
         )
     if unit is None:
-        raise WindowError(f'a {what} of {shown(length)} needs time columns; give time="ts" or time=("r_time", "s_time")')
+        raise WindowError(
+            f'a {what} of {shown(length)} needs time columns; give time="ts" or time=("r_time", "s_time")'
+        )
     if unit == "int":
         if whole:
             return _bounded(int(length), length)

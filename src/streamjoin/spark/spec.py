@@ -145,7 +145,9 @@ def choose_router(
         return divide("hash", cells, split, rates, 1.0, 0), ("equality keys: tuples go by the hash of their keys",)
     found = [(d, band_width(dim)) for d, dim in enumerate(analysis.dimensions[:MAX_DIMS]) if dim.two_sided]
     if bucket is not None and not found:
-        raise OptionError(f"bucket={shown(bucket)} needs a two-sided band such as abs(r.x - s.a) <= 10 in the predicate")
+        raise OptionError(
+            f"bucket={shown(bucket)} needs a two-sided band such as abs(r.x - s.a) <= 10 in the predicate"
+        )
     if bucket is not None:
         return divide("range", cells, split, rates, float(bucket), found[0][0]), (f"bucket={bucket} was asked for",)
     for d, width in found:

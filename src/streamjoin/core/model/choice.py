@@ -255,14 +255,18 @@ def _check(wish: Wish) -> None:
     if algorithm not in ALGORITHMS:
         raise OptionError(f'unknown algorithm "{algorithm}"; {suggest(algorithm, ALGORITHMS)}')
     if workers != "auto" and not (isinstance(workers, int) and workers is not True and 1 <= workers <= MAX_WORKERS):
-        raise OptionError(f'workers={shown(workers)} is not a number of at least 1 (at most {MAX_WORKERS:,}), nor "auto"')
+        raise OptionError(
+            f'workers={shown(workers)} is not a number of at least 1 (at most {MAX_WORKERS:,}), nor "auto"'
+        )
     if algorithm == "kang" and workers not in ("auto", 1):
         raise OptionError(f'algorithm="kang" is one worker, not {workers}; use "auto" or one of {", ".join(PARALLEL)}')
     if algorithm == "hells" and workers not in ("auto", 1):
         raise OptionError(f'algorithm="hells" is one device, which workers={workers} cannot divide; leave workers= out')
     if layout == "auto":
         return
-    if not isinstance(layout, tuple) or len(layout) != 2 or not all(type(x) is int and 0 < x <= MAX_WORKERS for x in layout):
+    if not (isinstance(layout, tuple) and len(layout) == 2) or not all(
+        type(x) is int and 0 < x <= MAX_WORKERS for x in layout
+    ):
         raise OptionError(f'layout={shown(layout)} is not (rows, columns), such as (2, 3), nor "auto"')
     if algorithm not in ("auto", "grid"):
         raise OptionError(f'layout={layout!r} is for algorithm="grid", not "{algorithm}"')

@@ -14,6 +14,9 @@ from streamjoin.errors import PredicateError, SchemaError, cut, listed, shown, s
 MAX_PATHS = 64
 """How many paths through a function are followed before its meaning is left to the compiled code alone."""
 
+MAX_STEPS = 1_000
+"""How many operations of a path, of a loop perhaps, are followed."""
+
 MAX_INSTRUCTIONS = 5_000
 """Of a function's byte code: compiling more would take minutes."""
 
@@ -28,7 +31,9 @@ def from_callable(fn: Callable[..., Any]) -> Node:
     """
     code = getattr(fn, "__code__", None)
     if not isinstance(code, CodeType):
-        raise PredicateError(f"on={shown(fn)} is callable but not a plain Python function; wrap it: on=lambda r, s: ...")
+        raise PredicateError(
+            f"on={shown(fn)} is callable but not a plain Python function; wrap it: on=lambda r, s: ..."
+        )
     plain = [p for p in inspect.signature(fn).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     starred = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
     if len(plain) != 2 or code.co_argcount != 2 or code.co_kwonlyargcount or starred:
@@ -42,8 +47,8 @@ def from_callable(fn: Callable[..., Any]) -> Node:
     size = sum(len(part.co_code) // 2 for part in codes(code))
     if size > MAX_INSTRUCTIONS:
         raise PredicateError(
-            f"the predicate function {cut(fn.__name__)} has {size:,} instructions, and at most {MAX_INSTRUCTIONS:,} are "
-            "compiled; compute parts of it as columns before joining, or put long lists into a table and join that"
+            f"the predicate function {cut(fn.__name__)} has {size:,} instructions, and at most {MAX_INSTRUCTIONS:,} "
+            "are compiled; compute parts of it as columns before joining, or put long lists into a table and join that"
         )
     return Node("function", value=fn)
 
@@ -172,6 +177,7 @@ class _Path:
 
     def __init__(self, prefix: list[bool]) -> None:
         self.prefix = prefix
+        self.steps = 0
         self.taken: list[tuple[Node | None, bool]] = []
 
     def decide(self, condition: Node | None) -> bool:
@@ -220,6 +226,9 @@ class _Symbol:
         return literal(other) if type(other) in (int, float) else None
 
     def _combine(self, op: str, other: Any, swap: bool = False) -> _Symbol:
+        self._path.steps += 1
+        if self._path.steps > MAX_STEPS:
+            raise RecursionError("too many operations")
         mine, its = self._node, self._operand(other)
         if mine is None or its is None:
             return _Symbol(self._path, None)

@@ -150,7 +150,8 @@ class _Resolver:
             where = f"{side} has no" if side else "neither r nor s has a"
             known = [n for c in candidates for n in self.schemas[c].names]
             other = OTHER.get(side, "")
-            here = f"but {other} has: write {other}.{cut(name)}; or " if other and name in self.schemas[other].names else ""
+            there = other and name in self.schemas[other].names
+            here = f"but {other} has: write {other}.{cut(name)}; or " if there else ""
             raise SchemaError(f'{where} column "{cut(name)}" (in the predicate); {here}{suggest(name, known)}')
         if len(found) > 1:
             options = " or ".join(f'{c}["{cut(n)}"]' for c, n in found[:4])
