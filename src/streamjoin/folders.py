@@ -134,6 +134,15 @@ class Private:
             return False
         return True
 
+    def lend(self) -> str | None:
+        """The path, for a library that keeps files there by itself; None, said once, if the folder does not serve."""
+        try:
+            with self.opened(make=True):
+                return self.path
+        except OSError as error:
+            self.tell(error)
+            return None
+
     def remove(self, name: str) -> None:
         """Removes a file if it is there."""
         with suppress(OSError), self.opened() as folder:

@@ -6,7 +6,7 @@ import warnings
 from functools import lru_cache
 from typing import Any
 
-from streamjoin.core.cache import usable_folder
+from streamjoin.core.cache import kept
 from streamjoin.device.choice import opencl
 from streamjoin.device.source import OPTIONS
 from streamjoin.errors import DeviceError
@@ -27,6 +27,6 @@ def built(device: Any, text: str) -> Any:
             warnings.simplefilter("ignore", cl.CompilerWarning)  # some compilers report that they have succeeded
             program = cl.Program(context_of(device), text)
             # PyOpenCL's own cache is of pickles in a folder whose owner it does not check.
-            return program.build(list(OPTIONS), cache_dir=str(usable_folder() / "pyopencl"))
+            return program.build(list(OPTIONS), cache_dir=kept("pyopencl").lend() or False)
     except cl.Error as error:
         raise DeviceError(f"the kernels do not build on {device.name}: {error}") from error

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from streamjoin.core.cache import usable_folder
+from streamjoin.core.cache import kept
 from streamjoin.errors import DeviceError, OptionError
 
 INSTALL = "pip install 'streamjoin[opencl]' brings a device that runs on the CPU"
@@ -41,7 +41,8 @@ def _platforms() -> list[Any]:
     """
     cl = opencl()
     # PoCL keeps machine code, without HOME in /tmp/pocl, where anybody may have put some.
-    os.environ.setdefault("POCL_CACHE_DIR", str(usable_folder() / "pocl"))
+    folder = kept("pocl").lend()
+    os.environ.setdefault(*(("POCL_CACHE_DIR", folder) if folder else ("POCL_KERNEL_CACHE", "0")))
     library = _intel()
     if library is None or any(os.environ.get(name) for name in VARIABLES):
         return list(cl.get_platforms())

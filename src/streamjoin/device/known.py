@@ -20,7 +20,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -30,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.core.analysis import analyse
-from streamjoin.core.cache import usable_folder
+from streamjoin.core.cache import kept
 from streamjoin.core.codegen import Program
 from streamjoin.core.kernels.bitmap import WORD
 from streamjoin.core.kernels.layout import Array
@@ -309,14 +308,13 @@ def trouble(index: int, device: Any) -> str:
     """Why this device must not be used, or nothing. Asked once per process; in one of its own the first time here."""
     with _lock:
         if device not in _told:
-            memo = usable_folder() / f"device-{_identity([*_tried, index])}.passed"
-            reason = "" if memo.exists() else apart(*_tried, index)
+            folder, memo = kept("devices"), f"{_identity([*_tried, index])}.passed"
+            reason = "" if folder.read(memo) is not None else apart(*_tried, index)
             if not reason:
                 _tried.append(index)
                 reason = wrong(device)
             if not reason:
-                with suppress(OSError):  # the next process asks again
-                    memo.touch(mode=0o600)
+                folder.keep(memo)  # else the next process asks again
             _told[device] = reason
         return _told[device]
 
