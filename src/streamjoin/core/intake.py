@@ -179,11 +179,13 @@ class Intake:
 
     def _anchor(self, lo: Array, hi: Array) -> None:
         """Moves the origin of axes whose values are too large for float32 to tell neighbours apart."""
-        for d in range(len(self.origin)):
+        origin = self.origin.copy()
+        for d in range(len(origin)):
             values = np.concatenate([lo[d], hi[d]])
             values = values[np.abs(values) < FARTHEST]
             if len(values) and np.abs(values).max() > EXACT:
-                self.origin[d] = float(np.median(values))
+                origin[d] += float(np.median(values))
+        self.origin[:] = origin  # at once: an interruption leaves all axes as they were, or all moved
         self.anchored = True
 
     def _put_on_axis(self, places: Array, axis: Array) -> None:

@@ -83,6 +83,10 @@ class Hells:
         self._adds: list[Events] = [[], []]  # since the last comparison in the same queue
         self._interpreter = Interpreter(pairs, settled, self._clock)
 
+    def start(self) -> None:
+        """Starts the thread. Until then there is nothing that would have to be stopped."""
+        self._interpreter.start()
+
     @property
     def failure(self) -> BaseException | None:
         """What stopped the join."""
@@ -193,10 +197,12 @@ class Hells:
     def filling(self) -> Iterator[None]:
         """Inside, arrivals are not compared: for benchmarks that begin with full windows."""
         self._silent = True
-        yield
-        for window in self.windows:
-            window.queue.finish()
-        self._silent = False
+        try:
+            yield
+        finally:
+            for window in self.windows:
+                window.queue.finish()
+            self._silent = False
 
     def settle(self) -> None:
         """Everything that arrived so far has been noted: tells, later, when it is complete."""
@@ -221,12 +227,8 @@ class Hells:
         self._interpreter.stop()
 
     def fail(self, error: BaseException) -> None:
-        """Nothing can be completed any more; the first error counts."""
+        """Nothing can be completed any more, and the thread ends; the first error counts."""
         self._interpreter.fail(error)
-
-    def abort(self) -> None:
-        """Stops without completing anything."""
-        self._interpreter.abort()
 
     def nbytes(self, side: int) -> int:
         return self.windows[side].nbytes

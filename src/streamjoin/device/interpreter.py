@@ -6,7 +6,6 @@ It is the only one who waits for the device. What goes wrong, there or here, end
 from __future__ import annotations
 
 import queue
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from streamjoin.device.choice import opencl
 from streamjoin.device.memory import Bitmap
 from streamjoin.device.source import HEAD
 from streamjoin.errors import DeviceError
+from streamjoin.threads import Call, Thread, await_end, start
 
 PAIRS = 1 << 16
 
@@ -74,48 +74,43 @@ class Interpreter:
         self.failure: BaseException | None = None
         self._pairs, self._settled, self._clock = pairs, settled, clock
         self._tasks: queue.SimpleQueue[Comparison | tuple[int, int] | None] = queue.SimpleQueue()
-        self._stopped = False
-        self._idle = threading.Condition()
-        self._under_way = 0
+        self._given = 0  # tasks; written by the driver alone
+        self._done = 0  # and by the thread
+        self._progress = Call()
         self._found = np.empty(PAIRS, np.int64), np.empty(PAIRS, np.int64)
         self._cursor = np.zeros(2, np.int64)
         interpret(np.zeros(0, np.uint32), 1, 0, 0, *self._found, self._cursor)  # compiles it before there is work
-        self._thread = threading.Thread(target=self._run, name="streamjoin-interpreter", daemon=True)
-        self._thread.start()
+        self._thread = Thread(self._run, "streamjoin-interpreter")
+
+    def start(self) -> None:
+        start([self._thread])
 
     def put(self, task: Comparison | tuple[int, int]) -> None:
         """A comparison under way, or how many tuples of r and of s have come so far."""
-        with self._idle:
-            self._under_way += 1
+        self._given += 1
         self._tasks.put(task)
 
     def wait(self) -> None:
         """Until everything that was put has been handed out, or the join has failed."""
-        with self._idle:
-            self._idle.wait_for(lambda: self._under_way == 0 or self.failure is not None)
+        while self._done < self._given and self.failure is None:
+            self._progress.wait(0.05)
 
     def stop(self) -> None:
         """Ends the thread, after what was put before, or at once if the join has failed."""
         self._tasks.put(None)
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
-
-    def abort(self) -> None:
-        """Ends the thread without completing anything."""
-        self._stopped = True
-        self._tasks.put(None)
+        await_end([self._thread])
 
     def fail(self, error: BaseException) -> None:
-        """The first error counts."""
+        """Lets the thread end without completing anything; the first error counts."""
         if isinstance(error, opencl().Error):
             error = DeviceError(f"the device failed: {error}")
-        with self._idle:
-            if self.failure is None:
-                self.failure = error
-            self._idle.notify_all()
+        if self.failure is None:
+            self.failure = error
+        self._tasks.put(None)
+        self._progress.ring()
 
     def _run(self) -> None:
-        while (task := self._tasks.get()) is not None and not self._stopped:
+        while (task := self._tasks.get()) is not None:
             if self.failure is None:
                 try:
                     self._take(task)
@@ -123,9 +118,8 @@ class Interpreter:
                     self.fail(error)
             if isinstance(task, Comparison):
                 task.home.put(task.bitmap)
-            with self._idle:
-                self._under_way -= 1
-                self._idle.notify_all()
+            self._done += 1
+            self._progress.ring()
 
     def _take(self, task: Comparison | tuple[int, int]) -> None:
         if isinstance(task, tuple):

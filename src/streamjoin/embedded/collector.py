@@ -6,11 +6,15 @@ comes out afterwards belongs to later tuples. That order is the whole reason why
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Callable
 
 from streamjoin.core.kernels.layout import Array
-from streamjoin.embedded.ends import await_results, block_ready, give_back
+from streamjoin.embedded.ends import await_results, block_ready, give_back, read_word
+from streamjoin.embedded.loop import GO
+from streamjoin.threads import Thread, await_end
+
+PAUSE = 0.0005  # seconds between two looks while the workers come to their end
 
 Pairs = Callable[[Array, Array], None]
 Settled = Callable[[tuple[int, int]], None]
@@ -30,26 +34,25 @@ class Collector:
         pairs: Pairs,
         settled: Settled,
         failed: Callable[[BaseException], None],
+        abandoned: Callable[[], bool],
     ) -> None:
+        """`abandoned`: has the join failed, and have its workers ended?"""
         self._results, self._counts, self._index = results, counts, index
         self._control, self._bells = control, bells
         self._progress, self._pairs, self._settled, self._failed = progress, pairs, settled, failed
-        self._finishing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="streamjoin-collector", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
+        self._abandoned = abandoned
+        self._finishing = False
+        self.thread = Thread(self._run, "streamjoin-collector")
 
     def finish(self) -> None:
         """Empties the queues a last time. The workers have stopped."""
-        self._finishing.set()
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join()
+        self._finishing = True
+        await_end([self.thread])
 
     def _run(self) -> None:
         try:
             while True:
-                last = self._finishing.is_set()
+                last = self._finishing or self._abandoned()
                 progress = self._progress()
                 self._vacuum()
                 self._settled(progress)
@@ -57,6 +60,8 @@ class Collector:
                     return
                 # Some milliseconds at most: punctuations move on without results, too.
                 await_results(self._index, len(self._results), self._control, self._bells)
+                if read_word(self._control, 0) != GO:
+                    time.sleep(PAUSE)
         except BaseException as error:
             self._failed(error)
 

@@ -76,7 +76,10 @@ class Direct:
         )
 
     def take(self, batch: pa.RecordBatch | pa.Table, newest: int, delay: int, promised: int) -> Array | None:
-        """Writes a batch to the head of the tape, which has room for it. Returns its times; None if it is not plain."""
+        """Writes a batch beyond the head of the tape, where there is room for it; the head stays.
+
+        Returns its times; None if it is not plain.
+        """
         n, frame = batch.num_rows, self._frame
         if n > MOST or not self._intake.anchored:
             return None
@@ -94,7 +97,6 @@ class Direct:
         self._arrays[arrive.TROUBLE][0] = 0
         if not arrive.take_in(frame, self._address, self._stored, self._tape.places):
             return None
-        self._tape.head += n
         return at
 
 

@@ -116,6 +116,9 @@ class Driver:
             Direct(plan, intake, name, tape) if Direct.serves(plan, intake, name, tape) else None
             for name, tape in zip(SIDES, self.tapes, strict=True)
         ]
+
+    def start(self) -> None:
+        """Starts the threads. Until then there is nothing that would have to be stopped."""
         self.runtime.start()
 
     def _entries(self, side: int) -> tuple[int, ...]:
@@ -141,7 +144,7 @@ class Driver:
         self.check()
 
     def take(self, side: int, batch: Any, newest: int, delay: int, promised: int) -> Array | None:
-        """Puts a small batch onto the tape without preparing it, if it can be done; `send` is to follow.
+        """Writes a small batch onto the tape without preparing it, if it can be done. With `send` it has arrived.
 
         Returns its times. The last three say which tuples are late: `Watermark` has their meaning.
         """
@@ -152,19 +155,22 @@ class Driver:
 
     def send(self, side: int, at: Array) -> None:
         """Lets workers know of what was taken last."""
-        stop = self.tapes[side].head
+        first, stop = self.tapes[side].head, self.tapes[side].head + len(at)
+        self.tapes[side].head = stop
         if len(at):
-            self._remember(side, stop - len(at), at)
-            self._send(side, stop - len(at), stop)
+            self._remember(side, first, at)
+            self._send(side, first, stop)
         self.check()
 
     @contextmanager
     def filling(self) -> Iterator[None]:
         """Inside, arrivals are not compared: for benchmarks that begin with full windows."""
         ends.write_word(self.runtime.control, loop.SILENT, 1)
-        yield
-        self.runtime.quiet(patient=True)
-        ends.write_word(self.runtime.control, loop.SILENT, 0)
+        try:
+            yield
+        finally:
+            self.runtime.quiet(patient=True)
+            ends.write_word(self.runtime.control, loop.SILENT, 0)
 
     def admit(self, side: int, count: int) -> int:
         """How many of so many arrivals can be taken without waiting."""
@@ -306,12 +312,8 @@ class Driver:
         return self.runtime.failure
 
     def fail(self, error: BaseException) -> None:
-        """Nothing can be completed any more; the first error counts."""
+        """Nothing can be completed any more, and the threads end; the first error counts."""
         self.runtime.fail(error)
-
-    def abort(self) -> None:
-        """Stops without completing anything."""
-        self.runtime.abort()
 
     def settle(self) -> None:
         """Everything that arrived so far has been noted; the collector tells when it is complete."""
@@ -360,7 +362,7 @@ class Driver:
 
 
 def open_driver(plan: Plan, intake: Intake, setup: Setup, pairs: Pairs, settled: Settled) -> Driver | Hells:
-    """What drives a join that is not done in the pushing thread: worker threads, or a device."""
+    """What drives a join that is not done in the pushing thread: worker threads, or a device. `start` is to follow."""
     if plan.algorithm == "hells":
         return devices.hells(plan, intake, pairs, settled)
     return Driver(plan, intake, setup, pairs, settled)

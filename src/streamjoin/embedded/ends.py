@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from streamjoin.algorithms.protocol import FIRST, STOP
 from streamjoin.core.compiled import inner, njit
-from streamjoin.core.kernels.atomics import SPINS, YIELDS, load_acquire, store_release, wait
+from streamjoin.core.kernels.atomics import NAPS, SPINS, YIELDS, load_acquire, store_release, wait
 from streamjoin.core.kernels.bell import get_up, lie_down, sleep, wake
 from streamjoin.core.kernels.ring import LINES, TAIL, is_empty, push, room
 from streamjoin.embedded.loop import ABORT, BOARD, GO, IDLE, PROGRESS, RESULT_BLOCKS
@@ -16,12 +16,14 @@ from streamjoin.embedded.loop import ABORT, BOARD, GO, IDLE, PROGRESS, RESULT_BL
 # The longest naps of the driver, in microseconds: for the workers to come to rest, and for room in a queue that is not
 # used up by then.
 FOR_REST, FOR_ROOM = 100, 10_000
+# Rounds of waiting after which the driver comes back to Python, where an interruption is noticed: a tenth of a second.
+UNTIL_REST, UNTIL_ROOM = SPINS + YIELDS + NAPS + 50, SPINS + YIELDS + 20
 LULL = 10_000_000  # nanoseconds after which a collector without results looks how far the workers have come
 
 
 @njit(nogil=True, cache=True)
 def quiet(ring_index, board, nodes, control, patient):
-    """Is there nothing that moves any more? Waits for it if `patient`, unless the join is given up.
+    """Is there nothing that moves any more? Waits a while for it if `patient`, unless the join is given up.
 
     A node counts its progress before it takes a message away, so whoever sees all queues empty and all nodes idle,
     twice with the same progress, has seen the end.
@@ -42,41 +44,50 @@ def quiet(ring_index, board, nodes, control, patient):
         if not still and not patient:
             return False
         before = total if still else -1
+        if rounds > UNTIL_REST:
+            return False
         wait(rounds, FOR_REST)
         rounds += 1
 
 
 @njit(nogil=True, cache=True)
 def send(ring_words, ring_index, ring, message, control, bells, patient):
-    """Sends a message from the driver, waiting for room if `patient`. False if it was not sent.
+    """Sends a message from the driver, waiting a while for room if `patient`. False if it was not sent."""
+    return put(ring_words, ring_index, ring, message, control, bells, patient) >= 0
+
+
+@inner
+def put(ring_words, ring_index, ring, message, control, bells, patient):
+    """Puts a message into a queue. Returns for how many rounds it waited; -1 if it was in vain.
 
     Who had to wait does so until a quarter of the queue is free, not for every place anew.
     """
     rounds, wanted = 0, 1
     while room(ring_words, ring_index, ring) < wanted:
-        if not patient or load_acquire(control, 0) == ABORT:
-            return False
+        if not patient or rounds > UNTIL_ROOM or load_acquire(control, 0) == ABORT:
+            return -1
         wanted = max(1, ring_words.shape[1] // 4)
         wait(rounds, FOR_ROOM)
         rounds += 1
     push(ring_words, ring_index, ring, message)
     wake(bells[ring // 2])
-    return True
+    return rounds
 
 
 @njit(nogil=True, cache=True)
 def feed(ring_words, ring_index, rings, message, batch, stretch, control, bells):
     """Sends the arrivals of a message in pieces that cross no multiple of the batch size, each to its turn's ring.
 
-    Returns up to which tuple they were sent: all, unless the join is given up.
+    Returns up to which tuple they were sent: all, unless it had to wait for long or the join is given up.
     """
-    first, stop = message[FIRST], message[STOP]
-    while first < stop:
+    first, stop, waited = message[FIRST], message[STOP], 0
+    while first < stop and waited <= UNTIL_ROOM:
         message[FIRST], message[STOP] = first, min(stop, (first // batch + 1) * batch)
         ring = rings[first // stretch % len(rings)]
-        if not send(ring_words, ring_index, ring, message, control, bells, True):
+        rounds = put(ring_words, ring_index, ring, message, control, bells, True)
+        if rounds < 0:
             break
-        first = message[STOP]
+        first, waited = message[STOP], waited + rounds
     return first
 
 

@@ -22,6 +22,9 @@ from streamjoin.errors import OptionError
 class Engine(ABC):
     """Takes prepared arrivals in order; hands out pairs of tuple numbers, and up to where they are complete."""
 
+    def start(self) -> None:
+        """Starts the threads, if there are any."""
+
     @abstractmethod
     def admit(self, side: str, count: int) -> int:
         """How many of so many arrivals can be taken without waiting."""
@@ -31,7 +34,7 @@ class Engine(ABC):
         """Takes arrivals."""
 
     def take(self, side: str, batch: pa.Table, watermark: Watermark) -> Array | None:
-        """Takes a small batch as it is, if that can be done and none of it is late; `send` is to follow.
+        """Looks at a small batch as it is, if that can be done and none of it is late; with `send` it has arrived.
 
         Returns its times.
         """
@@ -55,7 +58,7 @@ class Engine(ABC):
 
     @abstractmethod
     def fail(self, error: BaseException) -> None:
-        """Nothing can be completed any more."""
+        """Nothing can be completed any more; stops without waiting for it."""
 
     def filling(self) -> AbstractContextManager[None]:
         """Inside, arrivals are not compared."""
@@ -116,6 +119,9 @@ class Parallel(Engine):
         self._driver = open_driver(plan, intake, setup, pairs, settled)
         self._raw = [intake.shape(side).raw_bytes for side in SIDES]
 
+    def start(self) -> None:
+        self._driver.start()
+
     def admit(self, side: str, count: int) -> int:
         return self._driver.admit(SIDES.index(side), count)
 
@@ -144,10 +150,6 @@ class Parallel(Engine):
 
     def filling(self) -> AbstractContextManager[None]:
         return self._driver.filling()
-
-    def abort(self) -> None:
-        """Stops without completing anything."""
-        self._driver.abort()
 
     @property
     def failure(self) -> BaseException | None:

@@ -5,10 +5,9 @@ push_r, push_s ──▶ check ──▶ late? ──▶ prepare ──▶ engin
 
 from __future__ import annotations
 
-import threading
 import time as clock
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -29,7 +28,8 @@ from streamjoin.embedded.engine import Engine, Parallel, Sequential
 from streamjoin.embedded.output import Output, Punctuation, Snapshot
 from streamjoin.embedded.rows import single_batch, widened
 from streamjoin.embedded.watermark import Watermark
-from streamjoin.errors import ClosedError, LateError, OptionError, SchemaError, WindowError, shown
+from streamjoin.errors import ClosedError, LateError, OptionError, SchemaError, StreamjoinError, WindowError, shown
+from streamjoin.threads import Section
 
 LATE = ("drop", "error", "keep")
 OVERLOAD = ("block", "shed")
@@ -53,6 +53,9 @@ class Join:
 
     Push record batches of either side in any rhythm from any thread, and poll for results. With algorithm="kang" they
     are ready when a push returns; workers of a parallel algorithm hand them out a little later, all of them by close().
+
+    Interrupted by Ctrl-C inside one of its methods, a join is as if the call had not begun, or it has failed: then each
+    further push, advance and poll, and the first close(), raise a ClosedError that names the call.
 
     algorithm     "kang" (one core, in the pushing thread), "cell", "biclique", "handshake", "low_latency", "grid",
                   "hells" (an OpenCL device) or "auto"
@@ -137,11 +140,18 @@ class Join:
         # Is lateness a matter here? A window of rows alone knows none.
         self._timely = self.plan.unit is not None and (not self.plan.window.by_rows or ordered or punctuations)
         self._output = Output(self.plan, ordered, punctuations)
+        self._section = Section()  # one operation at a time; `under_way` is set from its first change to its last
+        self._closed = False  # takes nothing more
+        self._stopped = False  # close() has come to its end
+        self._failure: BaseException | None = None
+        self._interrupted = False  # as for the failure: results are missing, and nobody has been told which
         self._engine = self._make_engine(batch, pin)
         self._started = clock.perf_counter()
-        self._closed = False
-        self._failure: BaseException | None = None
-        self._lock = threading.Lock()
+        try:
+            self._engine.start()
+        except BaseException as error:
+            self._engine.fail(error)
+            raise
 
     def _make_engine(self, batch: int, pin: bool) -> Engine:
         plan, output = self.plan, self._output
@@ -149,7 +159,8 @@ class Join:
             return Sequential(self._intake, output.pairs, output.settled)
         setup = Setup(plan.algorithm, plan.workers, plan.layout, batch, pin=pin)
         engine = Parallel(plan, self._intake, setup, output.pairs, output.settled)
-        weakref.finalize(self, engine.abort)  # a join that was never closed must not leave threads behind
+        # A join that was never closed must not leave threads behind.
+        weakref.finalize(self, engine.fail, ClosedError("the join was given up without close()"))
         return engine
 
     @property
@@ -167,59 +178,101 @@ class Join:
 
     def advance(self, r: Any = None, s: Any = None) -> None:
         """Promises that no tuple below these times follows: on a quiet stream, lets windows expire and results go."""
-        with self._lock:
-            self._check_open()
-            promised = {side: self._as_ticks(side, time) for side, time in (("r", r), ("s", s)) if time is not None}
-            for side, time in promised.items():
-                self._streams[side].watermark.promise(time)
-            self._guarded(self._moved_on)
+        self._operate(self._advance, r, s)
+
+    def _advance(self, r: Any, s: Any) -> None:
+        self._check_open()
+        promised = {side: self._as_ticks(side, time) for side, time in (("r", r), ("s", s)) if time is not None}
+        self._section.under_way = "advance"
+        for side, time in promised.items():
+            self._streams[side].watermark.promise(time)
+        self._moved_on()
 
     def poll(self, timeout: float = 0.0) -> Iterator[pa.RecordBatch | Punctuation]:
         """What is ready, each batch handed out once. Waits up to `timeout` seconds if nothing is."""
-        yield from self._output.poll(timeout, lambda: self._closed or self._engine.failure is not None)
-        if not self._closed:
-            self._raise_failure()
+        taken = False
+        try:
+            ready = self._output.wait(timeout, lambda: self._closed or self._engine.failure is not None)
+            for _ in range(ready):
+                taken = True
+                if (item := self._output.hand_over()) is None:
+                    break
+                yield item
+            if not self._closed:
+                self._raise_failure()
+            self._raise_interruption()
+        except GeneratorExit:  # whoever polls wants no more
+            raise
+        except BaseException as error:
+            if taken:  # a list that was being filled may be lost, with all that was handed out before
+                self._fail("poll", error)
+            raise
 
     @contextmanager
     def filling(self) -> Iterator[None]:
         """Inside, workers compare nothing: windows are only filled. For benchmarks that begin with full windows."""
-        with self._engine.filling():
-            yield
+        try:
+            with self._engine.filling():
+                yield
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self._fail("filling", error)
+            raise
 
     def late(self) -> list[tuple[str, pa.RecordBatch]]:
         """Late tuples handed back under late="keep", since the last call."""
-        with self._lock:
-            handed = [(side, batch) for side in SIDES for batch in self._streams[side].kept_back]
-            for stream in self._streams.values():
-                stream.kept_back = []
+        handed: list[tuple[str, pa.RecordBatch]] = []
+        try:
+            self._operate(self._hand_back, handed)
             return handed
+        except BaseException as error:
+            if handed:
+                self._fail("late", error)
+            raise
+
+    def _hand_back(self, handed: list[tuple[str, pa.RecordBatch]]) -> None:
+        self._section.under_way = "late"
+        handed += [(side, batch) for side in SIDES for batch in self._streams[side].kept_back]
+        for stream in self._streams.values():
+            stream.kept_back = []
 
     def close(self) -> None:
         """Ends both streams. Everything pushed has been joined; what is ready stays in poll().
 
-        Raises the error that stopped the workers, if no push or poll has yet.
+        Raises the error that stopped the workers, if no push or poll has yet, or a ClosedError if an interruption left
+        the join incomplete. If it is interrupted itself, a second close() ends what is left and says so.
         """
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            if self._failure is None:
-                for stream in self._streams.values():
-                    stream.watermark.finish()
-                self._output.note(self._snapshot())
-            else:  # a push that was broken off may have reached some workers only
-                self._engine.fail(self._failure)
-            self._engine.finish()
-            if self._failure is None and self._engine.failure is None:
-                self._engine.settle()
-            self._output.clear()
-            self._raise_failure()
+        self._operate(self._close)
+
+    def _close(self) -> None:
+        if self._stopped:
+            return
+        self._section.under_way = "close"
+        self._closed = True
+        self._output.let_go()
+        if self._failure is None:
+            for stream in self._streams.values():
+                stream.watermark.finish()
+            self._output.note(self._snapshot())
+        else:  # a push that was broken off may have reached some workers only
+            self._engine.fail(self._failure)
+        self._engine.finish()
+        if self._failure is None and self._engine.failure is None:
+            self._engine.settle()
+        self._output.clear()
+        self._stopped = True
+        self._raise_failure()
+        self._raise_interruption()
 
     def _raise_failure(self) -> None:
         """Tells what stopped the workers, once."""
         if self._failure is None and self._engine.failure is not None:
             self._failure = self._engine.failure
             raise self._failure
+
+    def _raise_interruption(self) -> None:
+        if self._interrupted:
+            raise ClosedError(f"the join is incomplete: {self._failure}")
 
     def __enter__(self) -> Join:
         return self
@@ -287,45 +340,78 @@ class Join:
         if self._closed:
             raise ClosedError("the join is closed and takes nothing more; create a new Join")
 
-    def _push(self, side: str, data: Any) -> None:
-        moment = clock.perf_counter_ns()
-        with self._lock:
-            self._check_open()
-            stream = self._streams[side]
-            table = as_table(side, data, stream.schema)
-            if self._timely and not self._shedding:
-                at = self._engine.take(side, table, stream.watermark)
-                if at is not None:
-                    self._guarded(self._accept_taken, side, table, at, moment)
-                    return
-            if self._shedding:
-                taken = self._engine.admit(side, table.num_rows)
-                stream.shed += table.num_rows - taken
-                table = table.slice(0, taken)
-            times = self._intake.times(side, table) if self.plan.unit is not None else None
-            late = self._late_rows(side, table, times)
-            everything = table
-            if late is not None and times is not None:
-                on_time = np.flatnonzero(~late)
-                table, times = take_rows(table, on_time), times[on_time]
-            first_position = stream.pushed
-            if self.plan.window.by_rows or times is None:
-                at = np.arange(first_position, first_position + table.num_rows, dtype=np.int64)
-            else:
-                at = times
-            number = self._output.rows[side].next
-            batch, kept = self._intake.prepare(side, table, at, self._streams[OTHER[side]].pushed, number)
-            if late is not None:
-                self._set_aside(stream, take_rows(everything, np.flatnonzero(late)))
-            self._guarded(self._accept, side, table, times, batch, kept, moment)
+    def _operate(self, action: Callable[..., None], *arguments: Any) -> None:
+        """Runs an operation alone, and as a whole or not at all.
 
-    def _guarded(self, action: Any, *arguments: Any) -> None:
-        """From here on the tuples are part of the join: what goes wrong ends it."""
+        An interruption (Ctrl-C) may come between any two steps, here too. So an operation notes its name before its
+        first change, and the note goes with its last. Whoever meets a note on the way in, or with an error on the way
+        out, knows that something was broken off, wherever that was: the join has failed and says so from then on.
+        """
+        if self._section.mine:  # called by a signal handler in the middle of another operation
+            self._fail(self._section.under_way or "another call", None)
+        self._section.run(self._as_a_whole, action, *arguments)
+
+    def _as_a_whole(self, action: Callable[..., None], *arguments: Any) -> None:
+        section = self._section
+        if section.under_way is not None:
+            self._fail(section.under_way, None)
         try:
             action(*arguments)
+            section.under_way = None
         except BaseException as error:
-            self._failure = error
+            if section.under_way is not None:
+                self._fail(section.under_way, error)
             raise
+
+    def _fail(self, name: str, error: BaseException | None) -> None:
+        """Nothing can be completed any more, because of an error in an operation. The first one counts."""
+        if self._failure is None:
+            if error is not None and (isinstance(error, StreamjoinError) or error is self._engine.failure):
+                self._failure = error
+            else:
+                kind = f" by {type(error).__name__}" if error is not None else ""
+                self._failure = ClosedError(
+                    f"{name}() was interrupted{kind}, and what it was given or was to hand out may be lost in part; "
+                    "create a new Join"
+                )
+                self._interrupted = True
+                self._stopped = False  # close() has something to say, even if it has ended
+        self._engine.fail(self._failure)
+        self._section.under_way = None
+
+    def _push(self, side: str, data: Any) -> None:
+        self._operate(self._take, side, data, clock.perf_counter_ns())
+
+    def _take(self, side: str, data: Any, moment: int) -> None:
+        self._check_open()
+        stream, name = self._streams[side], f"push_{side}"
+        table = as_table(side, data, stream.schema)
+        if self._timely and not self._shedding:
+            self._section.under_way = name
+            at = self._engine.take(side, table, stream.watermark)
+            if at is not None:
+                self._accept_taken(side, table, at, moment)
+                return
+            self._section.under_way = None  # it has changed nothing
+        shed = table.num_rows - self._engine.admit(side, table.num_rows) if self._shedding else 0
+        admitted = table = table.slice(0, table.num_rows - shed)
+        times = self._intake.times(side, table) if self.plan.unit is not None else None
+        late = self._late_rows(side, table, times)
+        if late is not None and times is not None:
+            on_time = np.flatnonzero(~late)
+            table, times = take_rows(table, on_time), times[on_time]
+        first_position = stream.pushed
+        if self.plan.window.by_rows or times is None:
+            at = np.arange(first_position, first_position + table.num_rows, dtype=np.int64)
+        else:
+            at = times
+        number = self._output.rows[side].next
+        batch, kept = self._intake.prepare(side, table, at, self._streams[OTHER[side]].pushed, number)
+        self._section.under_way = name  # from here on the tuples are part of the join: what goes wrong ends it
+        stream.shed += shed
+        if late is not None:
+            self._set_aside(stream, take_rows(admitted, np.flatnonzero(late)))
+        self._accept(side, table, times, batch, kept, moment)
 
     def _accept(
         self, side: str, table: pa.Table, times: Array | None, batch: Tuples, kept: Array | None, moment: int

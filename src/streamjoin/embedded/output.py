@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from streamjoin.core.plan import SIDES, Plan
 from streamjoin.embedded.latency import Latency
 from streamjoin.embedded.order import OrderBuffer
 from streamjoin.embedded.rows import Rows
+from streamjoin.threads import Call, Section
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,10 @@ class Snapshot:
 
 
 class Output:
-    """Written by whoever finds the pairs, one thread at a time; read by whoever polls."""
+    """Written by whoever finds the pairs, one thread at a time; read by whoever polls.
+
+    A change that was broken off leaves rows that are torn: from then on all others are refused.
+    """
 
     def __init__(self, plan: Plan, ordered: bool, punctuate: bool) -> None:
         self.rows = {side: Rows(plan.schemas[side]) for side in SIDES}
@@ -51,17 +54,19 @@ class Output:
         self._punctuate = punctuate
         self._ready: deque[pa.RecordBatch | Punctuation] = deque()
         self._snapshots: deque[Snapshot] = deque()
-        self._lock = threading.Lock()
-        self._something = threading.Condition(threading.Lock())
+        self._section = Section()
+        self._something = Call()
 
     def append(self, side: str, table: pa.Table, last_at: int, times: Array | None, moment: int) -> None:
         """Rows that may become part of results, in the order of their numbers, with their largest place."""
-        with self._lock:
-            rows = self.rows[side]
-            rows.append(table, last_at)
-            if self._order is not None and times is not None:
-                self._order.times[side].append(times)
-            self.latency.arrived(side, rows.next, moment)
+        self._section.change("taking rows", self._append, side, table, last_at, times, moment)
+
+    def _append(self, side: str, table: pa.Table, last_at: int, times: Array | None, moment: int) -> None:
+        rows = self.rows[side]
+        rows.append(table, last_at)
+        if self._order is not None and times is not None:
+            self._order.times[side].append(times)
+        self.latency.arrived(side, rows.next, moment)
 
     def note(self, snapshot: Snapshot) -> None:
         """The input has come so far; its results follow sooner or later."""
@@ -69,15 +74,16 @@ class Output:
 
     def pairs(self, r: Array, s: Array) -> None:
         """Takes results, as tuple numbers."""
-        if not len(r):
+        if len(r):
+            self._section.change("taking results", self._take, r, s)
+
+    def _take(self, r: Array, s: Array) -> None:
+        self.results += len(r)
+        if self._order is None:
+            self._hand_out(self._batches(r, s))
             return
-        with self._lock:
-            self.results += len(r)
-            if self._order is None:
-                self._hand_out(self._batches(r, s))
-                return
-            self._order.add(r, s)
-            self.buffered = max(self.buffered, len(self._order))
+        self._order.add(r, s)
+        self.buffered = max(self.buffered, len(self._order))
 
     def _batches(self, r: Array, s: Array) -> list[pa.RecordBatch]:
         """Results that leave now, put together."""
@@ -93,14 +99,15 @@ class Output:
         reached = None
         while self._snapshots and all(a <= b for a, b in zip(self._snapshots[0].numbers, numbers, strict=True)):
             reached = self._snapshots.popleft()
-        if reached is None:
-            return
-        with self._lock:
-            if reached.mark > self.punctuation:
-                self._release(reached.mark)
-            for side, horizon, number in zip(SIDES, reached.horizons, reached.numbers, strict=True):
-                if horizon > SINCE_EVER:  # of what came later, results are still to come
-                    self._forget(side, horizon, number)
+        if reached is not None:
+            self._section.change("moving on", self._move_on, reached)
+
+    def _move_on(self, reached: Snapshot) -> None:
+        if reached.mark > self.punctuation:
+            self._release(reached.mark)
+        for side, horizon, number in zip(SIDES, reached.horizons, reached.numbers, strict=True):
+            if horizon > SINCE_EVER:  # of what came later, results are still to come
+                self._forget(side, horizon, number)
 
     def _forget(self, side: str, horizon: int, number: int) -> None:
         """Drops rows below a place, of tuples below a number, but for those whose results wait for their order."""
@@ -121,26 +128,27 @@ class Output:
         self._hand_out(ready)
 
     def _hand_out(self, items: list[Any]) -> None:
-        with self._something:
-            self._ready.extend(items)
-            self._something.notify_all()
+        self._ready.extend(items)
+        self._something.ring()
 
-    def poll(self, timeout: float, over: Callable[[], bool]) -> Iterator[pa.RecordBatch | Punctuation]:
-        """What is ready, each item once; waits up to `timeout` seconds for the first, unless nothing can follow."""
+    def wait(self, timeout: float, over: Callable[[], bool]) -> int:
+        """How many items are ready; waits up to `timeout` seconds for the first, unless nothing can follow."""
         deadline = time.monotonic() + timeout
-        with self._something:
-            while not self._ready and not over() and (left := deadline - time.monotonic()) > 0:
-                self._something.wait(min(left, 0.05))
-        for _ in range(len(self._ready)):
-            try:
-                yield self._ready.popleft()
-            except IndexError:  # another thread was faster
-                return
+        while not self._ready and not over() and (left := deadline - time.monotonic()) > 0:
+            self._something.wait(min(left, 0.05))
+        return len(self._ready)
+
+    def hand_over(self) -> pa.RecordBatch | Punctuation | None:
+        """The next item that is ready, once; None if another thread was faster."""
+        try:
+            return self._ready.popleft()
+        except IndexError:
+            return None
 
     def latencies(self) -> dict[str, Any]:
         """Quantiles of the latency so far, in milliseconds."""
-        with self._lock:
-            return self.latency.summary()
+        found: dict[str, Any] = self._section.run(self.latency.summary)
+        return found
 
     @property
     def waiting(self) -> int:
@@ -149,8 +157,14 @@ class Output:
 
     def clear(self) -> None:
         """Forgets the rows; what is ready stays."""
-        with self._lock:
-            self.rows = {side: Rows(rows.schema) for side, rows in self.rows.items()}
+        self._section.run(self._clear)
+
+    def _clear(self) -> None:
+        self.rows = {side: Rows(rows.schema) for side, rows in self.rows.items()}
+
+    def let_go(self) -> None:
+        """Lets the others in again, whatever interrupted the present thread in here."""
+        self._section.let_go()
 
 
 def _schema(plan: Plan) -> pa.Schema:

@@ -12,9 +12,9 @@ an index or to fail.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -42,6 +42,7 @@ from streamjoin.embedded.local import Functions, Local
 from streamjoin.embedded.loop import BOARD, Worker
 from streamjoin.embedded.tape import Tape
 from streamjoin.errors import PredicateError
+from streamjoin.threads import NAP, Thread, await_end, start
 
 Trouble = Callable[[int, int, tuple[Any, ...], tuple[Any, ...]], Exception]
 
@@ -81,7 +82,7 @@ class Runtime:
         self.locals = [local(node, tapes, functions) for node in self._nodes]
         self._workers = [self._worker(protocol, k) for k in range(nodes)]
         self._message = np.zeros(WORDS, np.int64)
-        self._threads: list[threading.Thread] = []
+        self._threads: list[Thread] = []
         self._collector = Collector(
             self._results,
             self._counts,
@@ -92,11 +93,11 @@ class Runtime:
             pairs,
             settled,
             self.fail,
+            self._abandoned,
         )
 
     def start(self) -> None:
-        self._start()
-        self._collector.start()
+        self._start(self._collector.thread)
 
     def _worker(self, protocol: ModuleType, k: int) -> Worker:
         local, following = self.locals[k], self.topology.next[k]
@@ -128,14 +129,11 @@ class Runtime:
             self._bells,
         )
 
-    def _start(self) -> None:
-        self._tell(loop.GO if self.failure is None else loop.ABORT)
-        self._threads = [
-            threading.Thread(target=self._run, args=(k,), name=f"streamjoin-worker-{k}", daemon=True)
-            for k in range(self.topology.nodes)
-        ]
-        for thread in self._threads:
-            thread.start()
+    def _start(self, *others: Thread) -> None:
+        self._tell(loop.GO)
+        self._tell_failure()
+        self._threads = [Thread(partial(self._run, k), f"streamjoin-worker-{k}") for k in range(self.topology.nodes)]
+        start([*self._threads, *others])
 
     def _run(self, k: int) -> None:
         try:
@@ -171,15 +169,19 @@ class Runtime:
         return self._trouble(row // 2, code, probing, tuple(column[j] for column in local.held(row)))
 
     def fail(self, error: BaseException) -> None:
-        """Stops everything with an error; the first one counts."""
+        """Stops everything with an error, without waiting for it; the first one counts."""
         if self.failure is None:
             self.failure = error
         self._tell(loop.ABORT)
 
-    def abort(self) -> None:
-        """Stops without an error and without completing anything."""
-        self._tell(loop.ABORT)
-        self._collector.finish()
+    def _abandoned(self) -> bool:
+        """Has the join failed, and have its workers ended?"""
+        return self.failure is not None and not any(thread.running for thread in self._threads)
+
+    def _tell_failure(self) -> None:
+        """Once more, if it came while the workers were told something else."""
+        if self.failure is not None:
+            self._tell(loop.ABORT)
 
     def _tell(self, order: int) -> None:
         ends.tell(self.control, order, self._bells)
@@ -187,14 +189,20 @@ class Runtime:
     def send(self, ring: int, message: tuple[int, ...], patient: bool = True) -> bool:
         """A message from the driver into a queue."""
         words, shared = self._words(message), (self.control, self._bells)
-        return bool(ends.send(self.ring_words, self.ring_index, ring, words, *shared, patient))
+        while not ends.send(self.ring_words, self.ring_index, ring, words, *shared, patient):
+            if not patient or self.failure is not None:
+                return False
+        return True
 
     def feed(self, rings: Array, message: tuple[int, ...]) -> None:
         """Arrivals from the driver, cut into batches, in turns to the given queues."""
         tape = self.tapes[0]
         words = self._words(message)
         shared = self.control, self._bells
-        ends.feed(self.ring_words, self.ring_index, rings, words, tape.batch, tape.stretch, *shared)
+        stop = int(words[STOP])
+        while words[FIRST] < stop and self.failure is None:
+            sent = ends.feed(self.ring_words, self.ring_index, rings, words, tape.batch, tape.stretch, *shared)
+            words[FIRST], words[STOP] = sent, stop
 
     def _words(self, message: tuple[int, ...]) -> Array:
         """The message, until the next one: there is one driver."""
@@ -218,7 +226,10 @@ class Runtime:
 
     def quiet(self, patient: bool) -> bool:
         """Has everything come to rest? If `patient`, waits for it."""
-        return bool(ends.quiet(self.ring_index, self.board, self.topology.nodes, self.control, patient))
+        while not ends.quiet(self.ring_index, self.board, self.topology.nodes, self.control, patient):
+            if not patient or self.failure is not None:
+                return False
+        return True
 
     def grow(self, side: int, released: int) -> None:
         """More room on a tape. Everything is at rest."""
@@ -234,12 +245,9 @@ class Runtime:
         self._collector.finish()
 
     def _stop(self) -> None:
-        if self.failure is None:
-            self._tell(loop.FINISH)
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join()
+        self._tell(loop.FINISH)
+        await_end(self._threads, self._tell_failure)
 
     def snooze(self) -> None:
         """Lets the workers go on for a moment."""
-        time.sleep(50e-6)
+        time.sleep(NAP)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from streamjoin.core.plan import SIDES
 from streamjoin.core.tree import OTHER
 from streamjoin.embedded.driver import Setup, open_driver
 from streamjoin.embedded.tables import Sides, TableJoin
+from streamjoin.threads import BrokenOffError
 
 CHUNK = 1 << 14  # rows of one side between two of the other, where the window does not depend on it
 BATCH = 1024
@@ -42,7 +44,9 @@ class StreamedJoin(TableJoin):
             found.append((r.copy(), s.copy()))
 
         driver = open_driver(plan, self.intake, setup, pairs, lambda marks: None)
+        weakref.finalize(self, driver.fail, BrokenOffError("the join was interrupted"))
         try:
+            driver.start()
             by_arrival = plan.window.by_arrival
             for side, begin, end in _in_turns(times, before) if by_arrival else _by_time(times):
                 if by_arrival:
@@ -50,11 +54,11 @@ class StreamedJoin(TableJoin):
                 driver.arrive(SIDES.index(side), tuples[side].part(begin, end))
                 if not by_arrival:
                     self._expire(driver, side, int(tuples[side].at[end - 1]), 0)
+            driver.finish()
         except BaseException as error:
             driver.fail(error)
-            raise
-        finally:
             driver.finish()
+            raise
         driver.check()
         self.workers = tuple(driver.stats())
         self.comparisons = sum(worker["comparisons"] for worker in self.workers)

@@ -77,6 +77,7 @@ class Harness:
         self.checked_until = 0
         setup = Setup(case.algorithm, case.workers, self._plan.layout, case.batch)
         self.driver = Driver(self._plan, self._intake, setup, self._pairs, self._settled)
+        self.driver.start()
         self._fill(int(self.window / MICROSECONDS * case.rate))
 
     def _fill(self, tuples: int) -> None:

@@ -168,6 +168,7 @@ class Driven(Contestant):
     def _start(self) -> None:
         setup = Setup(self.plan.algorithm, self.plan.workers, self.plan.layout)
         self.driver: Any = open_driver(self.plan, self.intake, setup, self._count, lambda numbers: None)
+        self.driver.start()
 
     def _filling(self) -> AbstractContextManager[None]:
         filling: AbstractContextManager[None] = self.driver.filling()

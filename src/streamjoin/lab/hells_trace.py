@@ -30,6 +30,7 @@ def traced(synchronous: bool, window: int = 400_000, batch: int = 64, pushes: in
     join: Hells = devices.hells(
         plan, intake, lambda r, s: None, lambda numbers: None, synchronous=synchronous, trace=steps
     )
+    join.start()
     sources = {side: Source(side, window / 900) for side in SIDES}
 
     def push(side: str, count: int) -> None:
