@@ -106,10 +106,17 @@ def test_a_push_that_is_broken_off_does_not_keep_close_from_returning(
     with pytest.raises(KeyboardInterrupt):
         push_often(join)
     monkeypatch.undo()
-    closing = threading.Thread(target=join.close, daemon=True)
+    said = []
+
+    def close() -> None:
+        with pytest.raises(ClosedError, match=r"push_s\(\) was interrupted") as caught:
+            join.close()
+        said.append(caught)
+
+    closing = threading.Thread(target=close, daemon=True)
     closing.start()
     closing.join(60)
-    assert not closing.is_alive() and not threads()
+    assert said and not threads()
 
 
 def test_tables_that_are_broken_off_leave_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:

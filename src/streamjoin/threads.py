@@ -12,6 +12,7 @@ import _thread
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 NAP = 50e-6  # seconds between two looks
@@ -130,10 +131,8 @@ class Call:
         self._silent.acquire()
 
     def ring(self) -> None:
-        try:
+        with suppress(RuntimeError):  # it rings already
             self._silent.release()
-        except RuntimeError:  # it rings already
-            pass
 
     def wait(self, seconds: float) -> None:
         """Until somebody rings, at most for so long."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from interruptions import ALGORITHMS
 
 PROGRAM = Path(__file__).with_name("interruptions.py")
@@ -33,10 +32,9 @@ def run(*words: object, timeout: float = 600) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("algorithms", "every"),
-    [("kang", 3), ("grid", 13), ("handshake", 19), ("cell,biclique,low_latency", 61)],
+    [("kang", 5), ("grid", 17), ("handshake", 29), ("cell,biclique,low_latency", 71)],
 )
 def test_at_a_line(algorithms: str, every: int) -> None:
-    """Each step of the shorter operations of all algorithms is met by one offset or another, in the soak by all."""
     for algorithm in algorithms.split(",") if SOAK else [algorithms]:
         found = run("lines", algorithm, "--every", 1 if SOAK else every, "--offset", every // 2, timeout=7200)
         for name in ("push", "long push", "advance", "close"):
@@ -44,8 +42,8 @@ def test_at_a_line(algorithms: str, every: int) -> None:
 
 
 def test_at_a_line_of_tables_and_twice() -> None:
-    assert run("tables", "grid", "--every", 5 if SOAK else 97)["tables: nothing"] > 0
-    assert run("twice", "handshake", "--every", 11 if SOAK else 67)["twice"] > 0
+    assert run("tables", "grid", "--every", 5 if SOAK else 151)["tables: nothing"] > 0
+    assert run("twice", "handshake", "--every", 11 if SOAK else 97)["twice"] > 0
 
 
 def test_a_push_that_waits_for_its_workers() -> None:

@@ -22,8 +22,9 @@ from streamjoin.errors import OptionError
 class Engine(ABC):
     """Takes prepared arrivals in order; hands out pairs of tuple numbers, and up to where they are complete."""
 
+    @abstractmethod
     def start(self) -> None:
-        """Starts the threads, if there are any."""
+        """Starts the threads, if there are any. Until then there is nothing that would have to be stopped."""
 
     @abstractmethod
     def admit(self, side: str, count: int) -> int:
@@ -81,6 +82,9 @@ class Sequential(Engine):
         self._algorithm = Kang({side: intake.store(side) for side in SIDES})
         self._pairs, self._settled = pairs, settled
         self._next = dict.fromkeys(SIDES, 0)
+
+    def start(self) -> None:
+        """There is the pushing thread alone."""
 
     def admit(self, side: str, count: int) -> int:
         return count
