@@ -8,7 +8,7 @@ PYTEST_ARGS ?=
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint soak bench lock clean
+.PHONY: help setup demo test lint attack soak bench lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -37,7 +37,10 @@ lint: $(STAMP) ## ruff and mypy only
 test: lint ## ruff, mypy and the whole suite
 	$(PYTEST) $(PYTEST_ARGS)
 
-soak: $(STAMP) ## the property tests with many more examples
+attack: $(STAMP) ## the hostile tests in their long version: planted files, damage, interruptions, signals
+	HYPOTHESIS_PROFILE=soak $(PYTEST) tests/attack $(PYTEST_ARGS)
+
+soak: $(STAMP) ## the whole suite in its long version, attacks included
 	HYPOTHESIS_PROFILE=soak $(PYTEST) $(PYTEST_ARGS)
 
 bench: $(STAMP) ## the benchmarks
