@@ -151,7 +151,7 @@ def test_stats_of_workers_are_a_table(folder: Path, capfd: pytest.CaptureFixture
     assert main([*request, "--algorithm", "grid", "--layout", "1x2"]) == 0
     assert pairs(pq.read_table("out.parquet")) == PAIRS
     plain, _, table = capfd.readouterr().err.rstrip("\n").partition("\n\n")
-    assert "  workers        2\n" in plain
+    assert "  workers          2\n" in plain
     assert "per_worker" not in plain
     header, *lines = table.split("\n")
     assert header.split()[:2] == ["worker", "turn"]

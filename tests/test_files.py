@@ -204,7 +204,7 @@ def test_an_empty_file_is_named(suffix: str, tmp_path: Path) -> None:
 
 def test_a_csv_with_too_few_fields_is_named(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("ts,x\n1,2\n3\n")
-    with pytest.raises(FileError, match="Expected 2 columns, got 1"):
+    with pytest.raises(FileError, match="line 3 has 1 field, and the header has 2"):
         source(tmp_path / "t.csv").read("ts")
 
 

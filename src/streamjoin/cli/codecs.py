@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ SELF_DESCRIBING = frozenset({"parquet", "arrow", "arrows"})
 
 _ROWS = 65_536  # per batch or block of text
 _ROWS_PER_GROUP = 1_048_576  # of Parquet, which is read best in large row groups
-_JSON_BLOCK = 16 << 20  # bytes; the longest line that can be read
+_CSV_BLOCK, _JSON_BLOCK = 1 << 20, 16 << 20  # bytes; more if a row is longer
 _ESCAPED = r'[\x00-\x1f"\\]'  # what JSON does not take as it is inside a string
 _TIMESTAMPS = (
     pa.timestamp("us"),
@@ -38,8 +39,11 @@ class TextOptions:
     nulls: tuple[str, ...] = ()
 
 
-def read(kind: str, stream: Any, options: TextOptions) -> pa.Table:
-    """The whole table."""
+Gaps = Callable[[tuple[int, str]], None]  # told how many rows lack a column that others have, and where one begins
+
+
+def read(kind: str, stream: Any, options: TextOptions, gaps: Gaps = lambda found: None) -> pa.Table:
+    """The whole table. Text is refused with a TextError where it can be told what is wrong."""
     if kind == "parquet":
         import pyarrow.parquet as pq
 
@@ -49,7 +53,8 @@ def read(kind: str, stream: Any, options: TextOptions) -> pa.Table:
         table = _open_arrow(stream).read_all()
         table.validate(full=True)  # a damaged offset would otherwise be followed into foreign memory
         return table
-    table = _read_csv(stream, options.nulls) if kind == "csv" else _read_ndjson(stream)
+    data = stream.read_buffer()
+    table = _read_csv(data, options.nulls) if kind == "csv" else _read_ndjson(data, gaps)
     return _dates_as_timestamps(table, options.time)
 
 
@@ -72,42 +77,79 @@ def _open_arrow(stream: Any) -> Any:
     return ipc.open_file(stream) if start == b"ARROW1" else ipc.open_stream(stream)
 
 
-def _read_csv(stream: Any, nulls: tuple[str, ...]) -> pa.Table:
+def _read_csv(data: pa.Buffer, nulls: tuple[str, ...]) -> pa.Table:
     import pyarrow.csv as csv
+
+    from streamjoin.cli.text import check_csv, check_csv_numbers
+
+    view = memoryview(data).cast("B")
+    seen = check_csv(view)
+    if seen.rows < 2:
+        return pa.table({})
 
     # Arrow would take "nan" and "NA" for null. NaN is a value here, and NA may be Namibia: only an empty
     # field without quotes is null unless the user names more.
-    return csv.read_csv(
-        stream,
-        parse_options=csv.ParseOptions(newlines_in_values=True),
-        convert_options=csv.ConvertOptions(
-            null_values=["", *nulls], strings_can_be_null=True, quoted_strings_can_be_null=False
-        ),
-    )
+    def parse(**only: Any) -> pa.Table:
+        return csv.read_csv(
+            pa.BufferReader(data),
+            read_options=csv.ReadOptions(block_size=max(_CSV_BLOCK, seen.longest + 2)),
+            parse_options=csv.ParseOptions(newlines_in_values=True),
+            convert_options=csv.ConvertOptions(
+                null_values=["", *nulls], strings_can_be_null=True, quoted_strings_can_be_null=False, **only
+            ),
+        )
+
+    def as_written(name: str) -> Any:
+        return parse(include_columns=[name], column_types={name: pa.string()})[name]
+
+    table = parse()
+    for name in [column.name for column in table.schema if pa.types.is_floating(column.type)]:
+        check_csv_numbers(view, name, table[name], partial(as_written, name))
+    return table
 
 
-def _read_ndjson(stream: Any) -> pa.Table:
+def _read_ndjson(data: pa.Buffer, gaps: Gaps) -> pa.Table:
     import pyarrow.json as reader
 
-    def parse(texts: list[str]) -> pa.Table:
-        stream.seek(0)
-        schema = pa.schema([(name, pa.string()) for name in texts])
+    from streamjoin.cli.text import check_ndjson, check_ndjson_numbers, explain_ndjson, incomplete
+
+    view = memoryview(data).cast("B")
+    seen = check_ndjson(view)
+
+    def parse(texts: list[Any]) -> pa.Table:
         return reader.read_json(
-            stream,
-            read_options=reader.ReadOptions(block_size=_JSON_BLOCK),
-            parse_options=reader.ParseOptions(explicit_schema=schema),
+            pa.BufferReader(data),
+            read_options=reader.ReadOptions(block_size=max(_JSON_BLOCK, seen.longest + 2)),
+            parse_options=reader.ParseOptions(explicit_schema=pa.schema(texts), newlines_in_values=seen.across),
         )
 
     # Arrow drops the zone of a timestamp that it recognises in JSON, and recognises none with fractions of a
-    # second. So all of them are read as text and converted here.
-    table = parse([])
-    recognised = [column.name for column in table.schema if pa.types.is_timestamp(column.type)]
-    if recognised:
-        table = parse(recognised).select(table.column_names)
+    # second. So all of them are read as text and converted here, but for those inside lists and objects.
+    try:
+        table = parse([])
+        recognised = [column.with_type(_as_text(column.type)) for column in table.schema]
+        recognised = [new for new, old in zip(recognised, table.schema, strict=True) if new.type != old.type]
+        if recognised:
+            table = parse(recognised).select(table.column_names)
+    except pa.ArrowException:
+        explain_ndjson(view)
+        raise
+    check_ndjson_numbers(view, table)
+    if seen.columns < table.num_columns * table.num_rows:
+        gaps(incomplete(view, table.column_names))
     for index, column in enumerate(table.schema):
         if pa.types.is_string(column.type):
             table = table.set_column(index, column.name, _as_timestamps(table.column(index)))
     return table
+
+
+def _as_text(type: Any) -> Any:
+    """The type with text in the place of every timestamp."""
+    if pa.types.is_struct(type):
+        return pa.struct([field.with_type(_as_text(field.type)) for field in type])
+    if pa.types.is_list(type):
+        return pa.list_(_as_text(type.value_type))
+    return pa.string() if pa.types.is_timestamp(type) else type
 
 
 def _as_timestamps(texts: Any) -> Any:

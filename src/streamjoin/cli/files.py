@@ -77,18 +77,33 @@ def choose_format(name: str, asked: str | None, what: str, flag: str) -> Format:
     raise FileError(f"the format of the {where} is not told by its name; give {flag}. Formats: {FORMATS}")
 
 
+def choose_encoding(format: Format, asked: str | None, flag: str) -> str:
+    """The encoding asked for by flag; empty for UTF-8."""
+    if asked is None:
+        return ""
+    if format.kind in codecs.SELF_DESCRIBING:
+        raise FileError(f"{flag} is for csv and ndjson; {format.kind} is not text, leave it out")
+    try:
+        "x".encode(asked)
+    except LookupError as error:
+        raise FileError(f'{flag} "{asked}" is not an encoding; such are latin1, cp1252, utf-16') from error
+    return asked
+
+
 @dataclass(frozen=True)
 class Source:
-    """One input: a path or `-`, the side it stands for ("left" or "right"), and its format."""
+    """One input: a path or `-`, the side it stands for ("left" or "right"), its format, its encoding if not UTF-8."""
 
     name: str
     side: str
     format: Format
+    encoding: str = ""
 
-    def read(self, time: str, nulls: tuple[str, ...] = ()) -> pa.Table:
+    def read(self, time: str, nulls: tuple[str, ...] = (), gaps: codecs.Gaps = lambda found: None) -> pa.Table:
         """The whole table. `time` names the column whose ISO timestamps must become timestamps."""
         with self._explained():
-            table = codecs.read(self.format.kind, self._open(), codecs.TextOptions(time, nulls))
+            stream = pa.BufferReader(self._decoded(self._bytes()))
+            table = codecs.read(self.format.kind, stream, codecs.TextOptions(time, nulls), gaps)
         if not table.num_rows and not _typed(table.schema):
             raise FileError(
                 f"{self} has no rows, and {self.format.kind} without rows tells no column types; "
@@ -98,26 +113,46 @@ class Source:
 
     def schema(self, time: str, nulls: tuple[str, ...] = ()) -> pa.Schema:
         """The column names and types, without reading the rows where the format allows it."""
-        if self.format.kind not in codecs.SELF_DESCRIBING or self.format.compression:
+        plain = self.name != STANDARD and os.path.isfile(self.name) and os.path.getsize(self.name) > 0
+        if self.format.kind not in codecs.SELF_DESCRIBING or self.format.compression or not plain:
             return self.read(time, nulls).schema
         with self._explained():
-            return codecs.read_schema(self.format.kind, self._open())
+            return codecs.read_schema(self.format.kind, pa.OSFile(self.name))
 
-    def _open(self) -> Any:
-        """The bytes, addressable at random: mapped if they lie in a plain file, in memory otherwise."""
+    def _bytes(self) -> pa.Buffer:
+        """All bytes in memory: a mapped file that somebody cuts short would kill the process."""
         if self.name == STANDARD:
-            stream: Any = pa.BufferReader(sys.stdin.buffer.read())
-        elif Path(self.name).is_file():
-            stream = pa.memory_map(self.name) if Path(self.name).stat().st_size else pa.BufferReader(b"")
-        else:
-            with Path(self.name).open("rb") as file:  # a pipe, /dev/stdin, <(...)
-                stream = pa.BufferReader(file.read())
-        if stream.size() == 0:
+            return self._not_empty(_owned(sys.stdin.buffer.read()))
+        with Path(self.name).open("rb") as file:
+            before = os.fstat(file.fileno())
+            if not stat.S_ISREG(before.st_mode) or not before.st_size:  # a pipe, /dev/stdin, <(...)
+                return self._not_empty(_owned(file.read()))
+            data = pa.allocate_buffer(before.st_size)
+            count = file.readinto(memoryview(data).cast("B"))
+            after = os.fstat(file.fileno())
+        if (before.st_size, before.st_mtime_ns) != (count, after.st_mtime_ns) or before.st_size != after.st_size:
+            raise FileError(
+                f"{self} was changed while it was read; wait until it is complete, or have it written "
+                "elsewhere and moved here"
+            )
+        return data
+
+    def _not_empty(self, data: pa.Buffer) -> pa.Buffer:
+        if not data.size:
             raise FileError(f"{self} is empty (0 bytes); check what wrote it")
+        return data
+
+    def _decoded(self, data: pa.Buffer) -> pa.Buffer:
+        """The bytes without compression, in UTF-8 if they are text."""
         if self.format.compression:
-            with pa.CompressedInputStream(stream, self.format.compression) as compressed:
-                return pa.BufferReader(compressed.read())
-        return stream
+            with pa.CompressedInputStream(pa.BufferReader(data), self.format.compression) as compressed:
+                data = _owned(compressed.read())
+        if self.encoding:
+            try:
+                data = _owned(data.to_pybytes().decode(self.encoding).encode())
+            except UnicodeError as error:
+                raise FileError(f"{self} is not {self.encoding}: {error}; check --{self.side}-encoding") from error
+        return data
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -134,13 +169,14 @@ class Source:
             raise FileError(f"{self} is a folder; name one file in it") from error
         except _UNREADABLE as error:
             reason = " ".join(str(error).split()).rstrip(".")
+            remedy = getattr(error, "remedy", "").format(side=self.side)
             kind = self.format.kind
-            raise FileError(f"{self} cannot be read as {kind}: {reason}. {self._hint()}") from error
+            raise FileError(f"{self} cannot be read as {kind}: {reason}. {self._hint(remedy)}") from error
 
-    def _hint(self) -> str:
+    def _hint(self, remedy: str) -> str:
         flag = f"--{self.side}-format"
         start = b""
-        if self.name != STANDARD and Path(self.name).is_file():  # what came through a pipe is gone
+        if self.name != STANDARD and os.path.isfile(self.name):  # what came through a pipe is gone
             with Path(self.name).open("rb") as file:
                 start = file.read(16)
         expected = {"parquet": "Parquet", "arrow": "Arrow IPC"}.get(self.format.kind, self.format.compression)
@@ -149,10 +185,21 @@ class Source:
                 return f"Its first bytes are those of {found}: name the right format with {flag}"
         if self.format.kind == "ndjson" and start.lstrip().startswith(b"["):
             return "It is one JSON array; one object per line is needed, as from: jq -c '.[]'"
-        return f"It is damaged, cut short or of another format: write it again or name its format with {flag}"
+        return remedy or f"It is damaged, cut short or of another format: write it again or name its format with {flag}"
 
     def __str__(self) -> str:
         return f"the {self.side} input " + ("(standard input)" if self.name == STANDARD else f'"{self.name}"')
+
+
+def _owned(data: bytes) -> pa.Buffer:
+    """The bytes in memory of Arrow's own.
+
+    A thread of Arrow that lets go of a Python object while Python ends has the process aborted (apache/arrow#34314).
+    """
+    buffer = pa.allocate_buffer(len(data))
+    if data:
+        memoryview(buffer).cast("B")[:] = data
+    return buffer
 
 
 def _typed(schema: pa.Schema) -> bool:
@@ -166,14 +213,10 @@ class Target:
     name: str
     format: Format
 
-    def check(self, *schemas: pa.Schema) -> None:
+    def check(self, *schemas: pa.Schema, inputs: tuple[Source, ...] = ()) -> None:
         """Fails before the join is run if the place or the format cannot take such rows."""
         if self.name != STANDARD:
-            path = Path(self.name)
-            if path.is_dir():
-                raise FileError(f'the output "{self.name}" is a folder; name a file in it')
-            if not path.absolute().parent.is_dir():
-                raise FileError(f'the folder of the output "{self.name}" does not exist; create it first')
+            self._check_place(inputs)
         for column in (column for schema in schemas for column in schema):
             empty = pa.Table.from_batches([], pa.schema([column]))  # empty_table() would import pandas
             try:
@@ -183,6 +226,25 @@ class Target:
                     f'column "{column.name}" of type {column.type} cannot be written as {self.format.kind}; '
                     "choose another output format (arrow takes every type) or leave the column out"
                 ) from error
+
+    def _check_place(self, inputs: tuple[Source, ...]) -> None:
+        path = Path(os.path.realpath(self.name))  # a link is followed
+        try:
+            if path.is_dir():
+                raise FileError(f'the output "{self.name}" is a folder; name a file in it')
+            if not path.parent.is_dir():
+                raise FileError(f'the folder of the output "{self.name}" does not exist; create it first')
+            if path.exists() and not path.is_file():
+                return  # a device or a named pipe
+        except FileError:
+            raise
+        except OSError as error:
+            raise FileError(f'the output "{self.name}" cannot be written: {error.strerror}; name another') from error
+        for source in inputs:
+            if source.name != STANDARD and os.path.realpath(source.name) == str(path):
+                raise FileError(f'the output "{self.name}" is {source} too and would replace it; name another file')
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise FileError(f'the folder of the output "{self.name}" may not be written to; name another place with -o')
 
     def write(self, table: pa.Table, progress: Callable[[int], None] = lambda rows: None) -> None:
         """Writes all rows, or leaves nothing behind under the final name."""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from itertools import pairwise
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from streamjoin.cli.spark import check_engine, pipeline
 from streamjoin.cli.spread import ALGORITHMS, parse_device, parse_layout, parse_rate, parse_workers
 from streamjoin.cli.within import SPELLINGS, parse_within
+
+if TYPE_CHECKING:
+    from streamjoin.cli.files import Source
 
 _FORMATS = "parquet, arrow, arrows, csv or ndjson, the last three also compressed, as csv.gz"
 
@@ -44,6 +48,12 @@ def join(
     left_format: Annotated[str | None, typer.Option(help=f"Instead of by suffix: {_FORMATS}.")] = None,
     right_format: Annotated[str | None, typer.Option(help="The same for the right input.")] = None,
     output_format: Annotated[str | None, typer.Option(help="The same for the output.")] = None,
+    left_encoding: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of CSV or NDJSON that is not UTF-8: latin1, cp1252, utf-16.")
+    ] = None,
+    right_encoding: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The same for the right input.")
+    ] = None,
     null: Annotated[
         list[str] | None,
         typer.Option(metavar="WORD", help="Means null in CSV, as an empty field; repeatable."),
@@ -146,10 +156,10 @@ def join(
         "ordered": ordered,
         "suffixes": _suffixes(suffixes),
     }
-    from streamjoin.cli.files import STANDARD, Source, Target, choose_format
+    from streamjoin.cli.files import STANDARD, Target, choose_format
 
-    r = Source(left, "left", choose_format(left, left_format, "left input", "--left-format"))
-    s = Source(right, "right", choose_format(right, right_format, "right input", "--right-format"))
+    r = _source(left, "left", left_format, left_encoding)
+    s = _source(right, "right", right_format, right_encoding)
     words = tuple(null or ())
     if explain:
         _explain(r.schema(times[0], words), s.schema(times[1], words), request, rate, as_json)
@@ -160,7 +170,7 @@ def join(
         raise typer.BadParameter("--json needs standard output for itself; give -o a file name")
     target = Target(output, choose_format(output, output_format, "output", "--output-format"))
 
-    target.check()
+    target.check(inputs=(r, s))
     report = _run(r, s, words, target, request)
     if as_json:
         print(json.dumps(report))
@@ -170,17 +180,25 @@ def join(
         print("\n".join(_readable(report["stats"])), file=sys.stderr)
 
 
+def _source(name: str, side: str, format: str | None, encoding: str | None) -> Source:
+    from streamjoin.cli.files import Source, choose_encoding, choose_format
+
+    chosen = choose_format(name, format, f"{side} input", f"--{side}-format")
+    return Source(name, side, chosen, choose_encoding(chosen, encoding, f"--{side}-encoding"))
+
+
 def _run(r: Any, s: Any, nulls: tuple[str, ...], target: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Reads, joins and writes; returns what --json prints."""
     import streamjoin as sj
     from streamjoin.cli.progress import progress
 
+    gaps: dict[Source, tuple[int, str]] = {}
     moments = [perf_counter()]
     with progress() as stage:
         tables = []
         for source, time in zip((r, s), request["time"], strict=True):
             stage(f"reading {source}")
-            tables.append(source.read(time, nulls))
+            tables.append(source.read(time, nulls, partial(gaps.__setitem__, source)))
         target.check(*(table.schema for table in tables))
         moments.append(perf_counter())
         stage(f"joining {tables[0].num_rows:,} x {tables[1].num_rows:,} rows")
@@ -189,6 +207,10 @@ def _run(r: Any, s: Any, nulls: tuple[str, ...], target: Any, request: dict[str,
         moments.append(perf_counter())
         target.write(result, stage(f"writing {result.num_rows:,} rows", result.num_rows))
         moments.append(perf_counter())
+    for source, (rows, first) in gaps.items():
+        verb = "row lacks" if rows == 1 else "rows lack"
+        print(f"{source}: {rows:,} {verb} a column that others have, which is null there; {first}", file=sys.stderr)
+    incomplete = [gaps[source][0] if source in gaps else 0 for source in (r, s)]
     read, joined, written = (round(b - a, 6) for a, b in pairwise(moments))
     return {
         "rows": result.num_rows,
@@ -197,6 +219,8 @@ def _run(r: Any, s: Any, nulls: tuple[str, ...], target: Any, request: dict[str,
         "stats": {
             "left_rows": tables[0].num_rows,
             "right_rows": tables[1].num_rows,
+            "left_incomplete": incomplete[0],
+            "right_incomplete": incomplete[1],
             **counts,
             "read_seconds": read,
             "join_seconds": joined,
@@ -207,7 +231,7 @@ def _run(r: Any, s: Any, nulls: tuple[str, ...], target: Any, request: dict[str,
 
 def _readable(stats: dict[str, Any]) -> list[str]:
     """A line per figure, and a small table of the workers where there are any."""
-    lines = [f"  {name:<14} {value}" for name, value in stats.items() if name != "per_worker"]
+    lines = [f"  {name:<16} {value}" for name, value in stats.items() if name != "per_worker"]
     workers: list[dict[str, Any]] = stats.get("per_worker", [])
     if workers:
         rows = [list(workers[0]), *([_short(value) for value in worker.values()] for worker in workers)]

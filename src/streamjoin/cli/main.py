@@ -12,11 +12,14 @@ from typing import Annotated
 import typer
 
 from streamjoin.cli import bench, demo, doctor, join
+from streamjoin.cli.streams import standard_streams, unwritten
 from streamjoin.errors import PipelineError, StreamjoinError
 
 FAILED = 1
 REFUSED = 2
 INTERRUPTED = 130
+
+_UNWRITTEN = "standard output cannot be written, the rest is done"
 
 app = typer.Typer(
     help="Joins two streams or tables under any predicate within a sliding window.",
@@ -58,14 +61,28 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the program and returns its exit code; 2 says that the request or its input was refused."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words  # accepted before and after the command's name
-    previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    for number in previous:
-        if previous[number] is not signal.SIG_IGN:  # as nohup has it
-            signal.signal(number, _terminate)
-    # Importing a compiler makes many objects that stay; looking for garbage among them takes a tenth of a short run.
-    gc.set_threshold(100_000)
+    with standard_streams():
+        previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+        for number in previous:
+            if previous[number] is not signal.SIG_IGN:  # as nohup has it
+                signal.signal(number, _terminate)
+        # Importing a compiler makes many objects that stay; to look for garbage among them takes a tenth of a short
+        # run.
+        gc.set_threshold(100_000)
+        try:
+            code = _run([word for word in words if word != "--debug"], debug)
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+        lost = unwritten()
+        if lost and not code:
+            return _report(f"{_UNWRITTEN}: {lost}", REFUSED, debug)
+        return code if lost is None else code or FAILED
+
+
+def _run(words: list[str], debug: bool) -> int:
     try:
-        app(args=[word for word in words if word != "--debug"], prog_name="streamjoin")
+        app(args=words, prog_name="streamjoin")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:
@@ -77,11 +94,10 @@ def main(arguments: list[str] | None = None) -> int:
     except MemoryError:
         return _report("out of memory; join smaller files, or narrow the window", FAILED, debug)
     except Exception as error:
+        if isinstance(error, OSError) and (lost := unwritten()) is not None:
+            return _report(f"{_UNWRITTEN}: {lost}", REFUSED, debug) if lost else FAILED
         kind = type(error).__name__
         return _report(f"unexpected {kind}: {error} (run again with --debug to see where)", FAILED, debug)
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
     return 0
 
 

@@ -15,7 +15,18 @@ if TYPE_CHECKING:
 
 # By engine: the options that the other one does not have, by the names of their parameters.
 ONLY = {
-    "embedded": ("algorithm", "workers", "layout", "device", "memory", "ordered", "null", "stats"),
+    "embedded": (
+        "algorithm",
+        "workers",
+        "layout",
+        "device",
+        "memory",
+        "ordered",
+        "null",
+        "stats",
+        "left_encoding",
+        "right_encoding",
+    ),
     "spark": (
         "master",
         "conf",
