@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import streamjoin as sj
@@ -87,7 +85,10 @@ CASES: dict[str, tuple[bytes, str | list[dict[str, Any]]]] = {
     "surrogates.ndjson": (b'{"ts": 1, "a": "\\ud83d\\ude00"}\n', [{"ts": 1, "a": "😀"}]),
     "twice.ndjson": (b'{"ts": 1}\n{"ts": 2, "ts": 3}\n', 'line 2: the key "ts" is there twice'),
     "twice_escaped.ndjson": (b'{"ts": 1, "t\\u0073": 5}\n', 'line 1: the key "ts" is there twice'),
-    "integer.ndjson": (b'{"ts": 1, "a": 18446744073709551617}\n', r'line 1 \(column "a"\): 18446744073709551617 is not'),
+    "integer.ndjson": (
+        b'{"ts": 1, "a": 18446744073709551617}\n',
+        r'line 1 \(column "a"\): 18446744073709551617 is not',
+    ),
     "integer_exact.ndjson": (b'{"ts": 1, "a": 18446744073709551616}\n', [{"ts": 1, "a": 2.0**64}]),
     "integer_edge.ndjson": (b'{"ts": 9223372036854775807}\n', [{"ts": 2**63 - 1}]),
     "integer_among_floats.ndjson": (
@@ -101,9 +102,15 @@ CASES: dict[str, tuple[bytes, str | list[dict[str, Any]]]] = {
     "float.ndjson": (b'{"ts": 1, "a": 1e999}\n', "too large for 64 bits"),
     "digits.ndjson": (f'{{"ts": 1, "a": {BIG}}}\n'.encode(), r"9\.\.\. \(400 characters\) is not"),
     "digits_point.ndjson": (f'{{"ts": 1, "a": {BIG}.5}}\n'.encode(), r"9\.\.\. \(402 characters\) is not"),
-    "infinity.ndjson": (b'{"ts": 1, "a": -Infinity}\n{"ts": 2, "a": NaN}\n', [{"ts": 1, "a": "-inf"}, {"ts": 2, "a": "nan"}]),
+    "infinity.ndjson": (
+        b'{"ts": 1, "a": -Infinity}\n{"ts": 2, "a": NaN}\n',
+        [{"ts": 1, "a": "-inf"}, {"ts": 2, "a": "nan"}],
+    ),
     "cut.ndjson": (b'{"ts": 1, "a": 1}\n{"ts": 2, "a"', "line 2, byte 1: the object that begins there does not end"),
-    "cut_text.ndjson": (b'{"ts": 1, "a": "x"}\n{"ts": 2, "a": "y', "line 2, byte 16: the text that begins there is not closed"),
+    "cut_text.ndjson": (
+        b'{"ts": 1, "a": "x"}\n{"ts": 2, "a": "y',
+        "line 2, byte 16: the text that begins there is not closed",
+    ),
     "no_newline.ndjson": (b'{"ts": 1}\n{"ts": 12}', [{"ts": 1}, {"ts": 12}]),
     "mark.ndjson": (b'\xef\xbb\xbf{"ts": 1}\n', [{"ts": 1}]),
     "array.ndjson": (b'[{"ts": 1}, {"ts": 2}]\n', r"one object per line.*jq -c '\.\[\]'"),
@@ -123,12 +130,21 @@ CASES: dict[str, tuple[bytes, str | list[dict[str, Any]]]] = {
     "empty.ndjson": (b"", "is empty"),
     "nothing.ndjson": (b"\n\n", "has no rows"),
     # CSV
-    "latin.csv": (b"ts,name\n1,x\n2,M\xfcller\n", r'line 3, field 2 \(column "name"\): the byte 0xfc is not UTF-8.*iconv'),
+    "latin.csv": (
+        b"ts,name\n1,x\n2,M\xfcller\n",
+        r'line 3, field 2 \(column "name"\): the byte 0xfc is not UTF-8.*iconv',
+    ),
     "latin_quoted.csv": (b'ts,name\n1,"M\xfcller"\n', "line 2, field 2 .*0xfc is not UTF-8"),
     "latin_header.csv": (b"ts,M\xfc\n1,2\n", "line 1, field 2: the byte 0xfc is not UTF-8"),
     "utf16.csv": ("ts,a\n1,2\n".encode("utf-16"), "--left-encoding utf-16"),
-    "unclosed.csv": (b'ts,a\n1,x\n2,"y\n3,z\n4,w\n', r'line 3, field 2 \(column "a"\): the quote that opens it is never'),
-    "unclosed_then_other.csv": (b'ts,a\n1,"x\n2,y\n3,"z"\n', "line 2, field 2 .*: its quotes are closed on line 4, and then"),
+    "unclosed.csv": (
+        b'ts,a\n1,x\n2,"y\n3,z\n4,w\n',
+        r'line 3, field 2 \(column "a"\): the quote that opens it is never',
+    ),
+    "unclosed_then_other.csv": (
+        b'ts,a\n1,"x\n2,y\n3,"z"\n',
+        "line 2, field 2 .*: its quotes are closed on line 4, and then",
+    ),
     "unclosed_at_end.csv": (b'ts,a\n1,x\n2,"', "line 3, field 2 .*never closed"),
     "inner_quotes.csv": (b'ts,a\n1,"say "hi" to"\n', "line 2, field 2 .*its quotes are closed on line 2"),
     "quotes.csv": (b'ts,a\n1,"say ""hi"""\n2,"x\ny,z"\n', [{"ts": 1, "a": 'say "hi"'}, {"ts": 2, "a": "x\ny,z"}]),
@@ -144,12 +160,21 @@ CASES: dict[str, tuple[bytes, str | list[dict[str, Any]]]] = {
     "header_only.csv": (b"ts,a", "has no rows"),
     "same_names.csv": (b"ts,a,a\n1,2,3\n", 'the name "a" more than once'),
     "no_name.csv": (b"ts,,b\n1,2,3\n", [{"ts": 1, "": 2, "b": 3}]),
-    "long.csv": (b'ts,a\n1,"' + b"x" * (5 << 20) + b'"\n2,y\n', [{"ts": 1, "a": f"x, {5 << 20} characters"}, {"ts": 2, "a": "y"}]),
+    "long.csv": (
+        b'ts,a\n1,"' + b"x" * (5 << 20) + b'"\n2,y\n',
+        [{"ts": 1, "a": f"x, {5 << 20} characters"}, {"ts": 2, "a": "y"}],
+    ),
     "integer.csv": (b'ts,a\n1,"2"\n\n2,18446744073709551617\n', r'line 4 \(column "a"\): 18446744073709551617 is not'),
     "integer_exact.csv": (b"ts,a\n1,18446744073709551616\n", [{"ts": 1, "a": 2.0**64}]),
-    "integer_among_floats.csv": (b"ts,a\n1,1.5\n2,-9007199254740993\n", r'line 3 \(column "a"\): -9007199254740993 is not'),
+    "integer_among_floats.csv": (
+        b"ts,a\n1,1.5\n2,-9007199254740993\n",
+        r'line 3 \(column "a"\): -9007199254740993 is not',
+    ),
     "float.csv": (b"ts,a\n1,1.5\n2,1e999\n", r'line 3 \(column "a"\): 1e999 is not'),
-    "infinity.csv": (b"ts,a\n1,inf\n2,-inf\n3,nan\n", [{"ts": 1, "a": "inf"}, {"ts": 2, "a": "-inf"}, {"ts": 3, "a": "nan"}]),
+    "infinity.csv": (
+        b"ts,a\n1,inf\n2,-inf\n3,nan\n",
+        [{"ts": 1, "a": "inf"}, {"ts": 2, "a": "-inf"}, {"ts": 3, "a": "nan"}],
+    ),
     "members.csv.gz": (gzip.compress(b"ts,a\n1,2\n") + gzip.compress(b"3,4\n"), [{"ts": 1, "a": 2}, {"ts": 3, "a": 4}]),
     "junk.csv.gz": (gzip.compress(b"ts,a\n1,2\n") + b"junk" * 9, "cannot be read as csv: zlib inflate failed"),
     "cut.csv.gz": (gzip.compress(b"ts,a\n" + b"1,2\n" * 999)[:-6], "Truncated"),
@@ -160,7 +185,7 @@ CASES: dict[str, tuple[bytes, str | list[dict[str, Any]]]] = {
     "magic.arrow": (b"ARROW1\0\0" + b"\xff" * 64 + b"ARROW1", "cannot be read as arrow"),
     "stream.arrows": (b"\xff\xff\xff\xff\xff\xff\xff\x7f" + bytes(64), "cannot be read as arrows"),
     "empty.arrow": (b"", "is empty"),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -174,12 +199,16 @@ def test_a_bad_file_is_read_right_or_refused(name: str, read: dict[str, dict[str
     if isinstance(expected, list):
         assert found.get("rows") == expected, str(found)[:500]
     else:
-        assert re.search(rf'the left input "{re.escape(name)}" .*{expected}', found.get("refused", "")), str(found)[:500]
+        assert re.search(rf'the left input "{re.escape(name)}" .*{expected}', found.get("refused", "")), str(found)[
+            :500
+        ]
 
 
 def test_lost_columns_are_counted(tmp_path: Path) -> None:
     files = {
-        "some.ndjson": b'{"ts": 1, "a": 1}\n{"ts": 2, "a": null}\n{"ts": 3}\n{"a": {"b": 1}}\n'.replace(b'{"b": 1}', b"4"),
+        "some.ndjson": b'{"ts": 1, "a": 1}\n{"ts": 2, "a": null}\n{"ts": 3}\n{"a": {"b": 1}}\n'.replace(
+            b'{"b": 1}', b"4"
+        ),
         "none.ndjson": b'{"ts": 1, "a": null}\n{"ts": 2, "a": {"b": 1}}\n{"a": {}, "ts": 3}\n',
     }
     found = outcomes(tmp_path, files)
@@ -325,7 +354,9 @@ RESULT = '"ts_r","x","ts_s","y","z"\n1,1,1,1,5\n2,2,2,2,\n'
 def shell(folder: Path, words: str, after: str = "") -> tuple[int, str, str]:
     """The program under a shell that closes or redirects its streams: exit code, standard output and error."""
     command = f"{sys.executable} -m streamjoin {words} {after}"
-    done = subprocess.run(["sh", "-c", command], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=300
+    )
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
     return done.returncode, done.stdout, done.stderr
