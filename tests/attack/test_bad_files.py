@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import streamjoin as sj
@@ -53,6 +54,14 @@ def outcomes(folder: Path, files: dict[str, bytes]) -> dict[str, dict[str, Any]]
 
 def deep(levels: int) -> bytes:
     return b'{"ts": 1}\n{"ts": 2, "a": ' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}\n"
+
+
+def arrow_stream(batches: int) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema([("ts", pa.int64())])) as writer:
+        for k in range(batches):
+            writer.write_batch(pa.record_batch({"ts": [k]}))
+    return sink.getvalue().to_pybytes()
 
 
 BIG = "9" * 400
@@ -185,6 +194,10 @@ CASES: dict[str, tuple[bytes, str | list[dict[str, Any]]]] = {
     "magic.arrow": (b"ARROW1\0\0" + b"\xff" * 64 + b"ARROW1", "cannot be read as arrow"),
     "stream.arrows": (b"\xff\xff\xff\xff\xff\xff\xff\x7f" + bytes(64), "cannot be read as arrows"),
     "empty.arrow": (b"", "is empty"),
+    "whole.arrows": (arrow_stream(2), [{"ts": 0}, {"ts": 1}]),
+    "padded.arrows": (arrow_stream(2) + bytes(56), [{"ts": 0}, {"ts": 1}]),
+    "cut_between_batches.arrows": (arrow_stream(2)[:-8], "the mark at the end of the stream is missing"),
+    "two_streams.arrows": (arrow_stream(2) + arrow_stream(2), "something follows the end of the stream at byte"),
 }
 
 

@@ -22,6 +22,7 @@ SELF_DESCRIBING = frozenset({"parquet", "arrow", "arrows"})
 _ROWS = 65_536  # per batch or block of text
 _ROWS_PER_GROUP = 1_048_576  # of Parquet, which is read best in large row groups
 _CSV_BLOCK, _JSON_BLOCK = 1 << 20, 16 << 20  # bytes; more if a row is longer
+_ARROW_END = b"\xff\xff\xff\xff\0\0\0\0"
 _ESCAPED = r'[\x00-\x1f"\\]'  # what JSON does not take as it is inside a string
 _TIMESTAMPS = (
     pa.timestamp("us"),
@@ -50,8 +51,11 @@ def read(kind: str, stream: Any, options: TextOptions, gaps: Gaps = lambda found
         table: pa.Table = pq.ParquetFile(stream, page_checksum_verification=True).read()
         return table
     if kind in ("arrow", "arrows"):
-        table = _open_arrow(stream).read_all()
+        reader = _open_arrow(stream)
+        table = reader.read_all()
         table.validate(full=True)  # a damaged offset would otherwise be followed into foreign memory
+        if isinstance(reader, pa.RecordBatchReader):
+            _check_end(stream)
         return table
     data = stream.read_buffer()
     table = _read_csv(data, options.nulls) if kind == "csv" else _read_ndjson(data, gaps)
@@ -75,6 +79,16 @@ def _open_arrow(stream: Any) -> Any:
     start = stream.read(6)
     stream.seek(0)
     return ipc.open_file(stream) if start == b"ARROW1" else ipc.open_stream(stream)
+
+
+def _check_end(stream: Any) -> None:
+    """A stream of batches may be cut between two of them and look complete, but for the mark that writers end with."""
+    end = stream.tell()
+    stream.seek(max(0, end - len(_ARROW_END)))
+    if stream.read(len(_ARROW_END)) != _ARROW_END:
+        raise ValueError("the mark at the end of the stream is missing, so batches may be")
+    if stream.read().strip(b"\0"):
+        raise ValueError(f"something follows the end of the stream at byte {end:,}, perhaps another stream")
 
 
 def _read_csv(data: pa.Buffer, nulls: tuple[str, ...]) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -159,7 +159,7 @@ class Source:
         """Turns whatever goes wrong in reading into an error that names the file, its side and a way out."""
         try:
             yield
-        except FileError:
+        except (FileError, MemoryError):
             raise
         except FileNotFoundError as error:
             raise FileError(f"{self} does not exist; check the path (now in {Path.cwd()})") from error
@@ -177,7 +177,7 @@ class Source:
         flag = f"--{self.side}-format"
         start = b""
         if self.name != STANDARD and os.path.isfile(self.name):  # what came through a pipe is gone
-            with Path(self.name).open("rb") as file:
+            with suppress(OSError), Path(self.name).open("rb") as file:
                 start = file.read(16)
         expected = {"parquet": "Parquet", "arrow": "Arrow IPC"}.get(self.format.kind, self.format.compression)
         for magic, found in _MAGIC.items():

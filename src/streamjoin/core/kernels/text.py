@@ -97,7 +97,7 @@ def _utf8(data, i):
 
 @inner(forceinline=True)
 def _skip(data, i, table):
-    """The next place, from i on, whose byte the table does not pass over. Indices without a sign are the faster ones."""
+    """The next place, from i on, whose byte the table does not pass over. Indices without a sign are faster."""
     k, n = np.uintp(i), np.uintp(data.shape[0])
     while k < n and table[data[k]] == 0:
         k += np.uintp(1)
