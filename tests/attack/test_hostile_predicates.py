@@ -362,12 +362,13 @@ def test_what_is_too_large_to_compile_is_refused(on: Any) -> None:
         "r.x IN (" + ",".join(map(str, range(200))) + ") AND r.x < s.a",
         "r.x - s.a IN (" + ",".join(map(str, range(200))) + ")",
         "CASE r.x + s.a " + " ".join(f"WHEN {k} THEN {k + 1}" for k in range(50)) + " END = 5",
-        " OR ".join(f"(r.x = {k} AND s.a = {k})" for k in range(60)),
+        " OR ".join(f"(r.x = {k} AND s.a = {k})" for k in range(150)),
     ],
     ids=["in", "in of a pair", "case", "or"],
 )
 def test_what_people_write_lies_far_inside(on: str) -> None:
-    assert size(on) < 0.6 * MAX_CODE
+    assert size(on) < 0.75 * MAX_CODE
+    plan(on)
 
 
 def test_a_function_that_is_too_large() -> None:
