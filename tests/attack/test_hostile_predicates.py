@@ -99,6 +99,7 @@ HELPERS = {
     "add_checked": _checked(int.__add__),
     "sub_checked": _checked(int.__sub__),
     "mul_checked": _checked(int.__mul__),
+    "to_int64": np.int64,  # of numbers that fit
     "truncated_div": lambda a, b: np.int64(int(a) // int(b) if (a < 0) == (b < 0) else -(-int(a) // int(b))),
 }
 VALUES = (None, -2, 0, 1, 5)
