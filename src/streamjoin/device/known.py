@@ -5,8 +5,8 @@ first join of a process its device compares a few thousand pairs by kernels of t
 every comparison of every type, arithmetic, window, boxes, key hashes and the report of an overflow, either side
 probing. The first time on a machine a process of its own goes ahead, so that a crash is an error and not the end.
 
-    python -m streamjoin.device.known         prints all devices as JSON
-    python -m streamjoin.device.known 1 0     prints, as JSON, what is wrong with device 0 after device 1 was tried
+    python -m streamjoin.device.known         "answer: " and all devices as JSON
+    python -m streamjoin.device.known 1 0     "answer: " and what is wrong with device 0 after device 1 was tried
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from streamjoin.device.source import GROUP, HEAD, Source, together
 from streamjoin.errors import DeviceError
 
 PATIENCE = 120  # seconds for a process of its own, in which nothing may be compiled yet
+ANSWER = "answer: "  # drivers print, too
 STORED = 75  # rows of s; the last word of a bitmap is not full
 SIGNS: dict[str, Callable[[Array, Array], Array]] = {
     "=": np.equal,
@@ -368,9 +369,9 @@ def _process(*arguments: str) -> Any:
         return f"no answer within {PATIENCE} s"
     except OSError as error:
         return f"no process could be started to try it in: {error}"
-    *_, last = ["", *done.stdout.splitlines()]
-    if done.returncode == 0 and last:
-        return json.loads(last)
+    answers = [line.removeprefix(ANSWER) for line in done.stdout.splitlines() if line.startswith(ANSWER)]
+    if done.returncode == 0 and answers:
+        return json.loads(answers[0])
     *_, said = ["", *(line.strip() for line in done.stderr.splitlines() if line.strip())]
     return f"it ended the process ({_ending(done.returncode)}){': ' if said else ''}{said[:200].rstrip('.')}"
 
@@ -395,4 +396,4 @@ def _answer(indices: list[int]) -> Any:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_answer([int(word) for word in sys.argv[1:]])))
+    print(ANSWER + json.dumps(_answer([int(word) for word in sys.argv[1:]])))
