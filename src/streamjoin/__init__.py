@@ -10,48 +10,48 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from streamjoin.api import explain as explain
     from streamjoin.api import join as join
-    from streamjoin.core.predicate.operators import (
+    from streamjoin.live.join import Join as Join
+    from streamjoin.plan.explain import Explanation as Explanation
+    from streamjoin.predicate.expressions import (
         cast as cast,
     )
-    from streamjoin.core.predicate.operators import (
+    from streamjoin.predicate.expressions import (
         ceil as ceil,
     )
-    from streamjoin.core.predicate.operators import (
+    from streamjoin.predicate.expressions import (
         coalesce as coalesce,
     )
-    from streamjoin.core.predicate.operators import (
+    from streamjoin.predicate.expressions import (
         div as div,
     )
-    from streamjoin.core.predicate.operators import (
+    from streamjoin.predicate.expressions import (
         floor as floor,
     )
-    from streamjoin.core.predicate.operators import (
+    from streamjoin.predicate.expressions import (
         greatest as greatest,
     )
-    from streamjoin.core.predicate.operators import (
+    from streamjoin.predicate.expressions import (
         least as least,
     )
-    from streamjoin.core.predicate.operators import (
+    from streamjoin.predicate.expressions import (
         lit as lit,
     )
-    from streamjoin.core.predicate.operators import (
+    from streamjoin.predicate.expressions import (
         r as r,
     )
-    from streamjoin.core.predicate.operators import (
+    from streamjoin.predicate.expressions import (
         s as s,
     )
-    from streamjoin.core.predicate.operators import (
+    from streamjoin.predicate.expressions import (
         sqrt as sqrt,
     )
-    from streamjoin.core.predicate.operators import (
+    from streamjoin.predicate.expressions import (
         when as when,
     )
-    from streamjoin.core.window import interval as interval
-    from streamjoin.core.window import last as last
-    from streamjoin.core.window import tumbling as tumbling
-    from streamjoin.embedded.explain import Explanation as Explanation
-    from streamjoin.embedded.join import Join as Join
-    from streamjoin.embedded.output import Punctuation as Punctuation
+    from streamjoin.results.output import Punctuation as Punctuation
+    from streamjoin.windows.window import interval as interval
+    from streamjoin.windows.window import last as last
+    from streamjoin.windows.window import tumbling as tumbling
 
 _OPERATORS = ("r", "s", "least", "greatest", "floor", "ceil", "sqrt", "when", "cast", "div", "lit", "coalesce")
 _ERRORS = (
@@ -71,12 +71,12 @@ _ERRORS = (
 )
 _HOMES = {
     "join": "streamjoin.api",
-    "Join": "streamjoin.embedded.join",
-    "Punctuation": "streamjoin.embedded.output",
+    "Join": "streamjoin.live.join",
+    "Punctuation": "streamjoin.results.output",
     "explain": "streamjoin.api",
-    "Explanation": "streamjoin.embedded.explain",
-    **dict.fromkeys(("interval", "last", "tumbling"), "streamjoin.core.window"),
-    **dict.fromkeys(_OPERATORS, "streamjoin.core.predicate.operators"),
+    "Explanation": "streamjoin.plan.explain",
+    **dict.fromkeys(("interval", "last", "tumbling"), "streamjoin.windows.window"),
+    **dict.fromkeys(_OPERATORS, "streamjoin.predicate.expressions"),
     **dict.fromkeys(_ERRORS, "streamjoin.errors"),
 }
 

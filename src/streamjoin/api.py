@@ -74,7 +74,7 @@ def join(
         )
     if spark:
         raise OptionError(f"{next(iter(spark))}= is for Spark DataFrames only; left is a {type(left).__name__}")
-    from streamjoin.embedded.tables import join_tables
+    from streamjoin.tables.whole import join_tables
 
     return join_tables(
         left,
@@ -98,7 +98,7 @@ def join(
 def explain(left: Any, right: Any, **options: Any) -> Any:
     """Which keys were found, how the work is done, and why. Takes tables, schemas or Spark DataFrames; reads no rows.
 
-    The options are those of `join`, and `rate`, the expected tuples per second; see `streamjoin.embedded.explain`. Of
+    The options are those of `join`, and `rate`, the expected tuples per second; see `streamjoin.plan.explain`. Of
     Spark DataFrames it shows the routing, the copies per tuple, the cells and, given expected_rate=, the state.
 
     >>> import pyarrow as pa, streamjoin as sj
@@ -111,7 +111,7 @@ def explain(left: Any, right: Any, **options: Any) -> Any:
         from streamjoin.spark.explain import explain_frames
 
         return explain_frames(left, right, **options)
-    from streamjoin.embedded.explain import explain as explain_tables
+    from streamjoin.plan.explain import explain as explain_tables
 
     return explain_tables(left, right, **options)
 

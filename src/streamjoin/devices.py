@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamjoin.device.hells import Hells
+    from streamjoin.device.opencl_join import Hells
 
 
 def examined() -> list[dict[str, Any]] | str:
@@ -23,20 +23,20 @@ def examined() -> list[dict[str, Any]] | str:
 
 def chosen(wanted: int | str | None) -> dict[str, Any]:
     """The device that `device=` means."""
-    from streamjoin.device import choice
+    from streamjoin.device import devices as choice
 
     return choice.describe(choice.choose(wanted))
 
 
 def placement(unified: bool, wanted: str) -> str:
     """Where windows lie on a device whose memory is or is not the CPU's, if `memory=` is this."""
-    from streamjoin.device import memory
+    from streamjoin.device import buffers as memory
 
     return memory.placement(unified, wanted)
 
 
 def hells(*arguments: Any, **options: Any) -> Hells:
-    """A HELLS-Join on a device; see `streamjoin.device.hells`."""
-    from streamjoin.device.hells import Hells
+    """A HELLS-Join on a device; see `streamjoin.device.opencl_join`."""
+    from streamjoin.device.opencl_join import Hells
 
     return Hells(*arguments, **options)

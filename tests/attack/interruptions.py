@@ -102,7 +102,7 @@ def interrupted(operation: Callable[[], object], at: int, opcodes: bool = False,
     def enter(frame: FrameType, event: str, _: Any) -> Any:
         name = frame.f_code.co_filename
         # The lock around the kernel cache is re-entrant, and no live join waits for it.
-        if not name.startswith(PACKAGE + inside) or name.endswith(("core/cache.py", "core/compiled.py")):
+        if not name.startswith(PACKAGE + inside) or name.endswith(("codegen/cache.py", "codegen/jit.py")):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = opcodes, not opcodes
         return step
@@ -384,7 +384,8 @@ def run_constructions(algorithm: str, every: int, opcodes: bool, offset: int) ->
 @contextlib.contextmanager
 def small_tapes() -> Iterator[None]:
     """Tapes that grow after a thousand tuples."""
-    from streamjoin.embedded import driver, tape
+    from streamjoin.access import tape
+    from streamjoin.threads import driver
 
     before = driver.FIRST_ROOM, driver.UNDER_WAY, tape.CHUNK
     driver.FIRST_ROOM, driver.UNDER_WAY, tape.CHUNK = 64, 64, 64
@@ -549,7 +550,7 @@ def after_a_signal(join: sj.Join, batches: list[Any], steps: list[Any], found: l
 
 def run_blocked(algorithm: str) -> Counter[str]:
     """A push waits for workers, who wait for a collector that does not move: Ctrl-C comes through at once."""
-    from streamjoin.embedded.output import Output
+    from streamjoin.results.output import Output
 
     go_on, real = threading.Event(), Output.pairs
 

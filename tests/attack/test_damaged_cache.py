@@ -15,10 +15,10 @@ import pytest
 
 import streamjoin
 from streamjoin import folders
-from streamjoin.core import compiled
-from streamjoin.core.model import costs as costing
-from streamjoin.core.model.costs import Costs, Price
-from streamjoin.embedded.ends import read_word
+from streamjoin.codegen import jit as compiled
+from streamjoin.plan import costs as costing
+from streamjoin.plan.costs import Costs, Price
+from streamjoin.threads.ends import read_word
 
 WORDS = np.arange(5)
 
@@ -170,7 +170,7 @@ LIMITED = """
 import resource, sys
 import numpy as np
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
-from streamjoin.embedded.ends import read_word, write_word
+from streamjoin.threads.ends import read_word, write_word
 words = np.arange(5)
 write_word(words, 3, 7)
 print(int(read_word(words, 3)))
@@ -193,7 +193,7 @@ def test_a_file_size_limit_costs_only_the_cache(limit: int, tmp_path: Path) -> N
 
 def test_a_full_disk_while_an_output_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same writer serves outputs and checkpoints: the old content stays, nothing else does."""
-    from streamjoin.spark.pipeline.memo import remember
+    from streamjoin.spark.pipeline.checkpoint import remember
 
     remember(str(tmp_path), {"a": 1})
 
@@ -219,7 +219,7 @@ def test_damaged_chunks_are_made_again(kind: str, tmp_path: Path) -> None:
     import streams
     from cells import Cluster, expected, spec_of
     from oracle import Interval
-    from streamjoin.spark.chunks import ChunkCache
+    from streamjoin.spark.chunk_files import ChunkCache
 
     rows = {side: streams.long_stream(side, 4, 40, 1, False) for side in "rs"}
     cluster = Cluster(spec_of("abs(r.x - s.a) <= 2", 50, cells=1), tmp_path)

@@ -17,7 +17,10 @@ from typer.testing import CliRunner
 
 import streamjoin as sj
 from streamjoin.cli.main import app
-from streamjoin.device import choice, known, source, translate
+from streamjoin.codegen import opencl as translate
+from streamjoin.device import devices as choice
+from streamjoin.device import known
+from streamjoin.device import opencl_text as source
 from streamjoin.errors import DeviceError
 
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
@@ -125,7 +128,7 @@ def test_a_device_that_computes_wrongly_is_refused(fresh: Path, monkeypatch: pyt
     assert not list((fresh / "cache").glob("*.passed"))
 
 
-WRONG = "import ast\nimport streamjoin.device.translate as t\nt._SIGNS[ast.LtE] = '<'\n"
+WRONG = "import ast\nimport streamjoin.codegen.opencl as t\nt._SIGNS[ast.LtE] = '<'\n"
 ABORTS = "import os, pyopencl\npyopencl.Program.build = lambda *_, **__: os.abort()\n"
 HANGS = "import time, pyopencl\npyopencl.Program.build = lambda *_, **__: time.sleep(60)\n"
 ENDS = [
@@ -162,7 +165,7 @@ def test_a_driver_that_crashes_when_asked_for_devices(fresh: Path) -> None:
 
 BUILDS = """
 import pyopencl as cl
-from streamjoin.device.choice import devices
+from streamjoin.device.devices import devices
 
 cl.Program(cl.Context(devices()[:1]), "kernel void nothing() {}").build()
 print(devices()[0].platform.name)

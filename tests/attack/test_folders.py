@@ -314,7 +314,7 @@ def old(path: Path, content: bytes = b"") -> Path:
 
 @pytest.fixture
 def chunks(tmp_path: Path) -> Callable[[], object]:
-    from streamjoin.spark.chunks import ChunkCache
+    from streamjoin.spark.chunk_files import ChunkCache
 
     return lambda: ChunkCache("query", tmp_path / "chunks")
 
@@ -389,11 +389,11 @@ def test_without_a_folder_the_join_goes_on(tmp_path: Path) -> None:
 
 KERNEL = """
 import numpy as np
-from streamjoin.embedded.ends import read_word
+from streamjoin.threads.ends import read_word
 print(int(read_word(np.arange(5), 3)), sum(read_word.stats.cache_hits.values()))
 """
 GENERATED = """
-from streamjoin.core.cache import load_module
+from streamjoin.codegen.cache import load_module
 module = load_module("NUMBER = 3")
 print(module.NUMBER, module.__name__)
 """
@@ -569,7 +569,7 @@ def test_no_place_for_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("note", ["", "[]", "1", "null", "[" * 100_000, "\0" * 50])
 def test_a_damaged_note_is_refused(note: str, tmp_path: Path) -> None:
-    from streamjoin.spark.pipeline.memo import NOTE, check_checkpoint
+    from streamjoin.spark.pipeline.checkpoint import NOTE, check_checkpoint
 
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").touch()

@@ -24,17 +24,17 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from streamjoin import r, s
 from streamjoin.cli.within import parse_within
-from streamjoin.core.analysis import analyse
-from streamjoin.core.codegen import Program
-from streamjoin.core.emit import MAX_CODE, Emitter
-from streamjoin.core.plan import make_plan
-from streamjoin.core.predicate import as_tree
-from streamjoin.core.predicate.function import trace
-from streamjoin.core.predicate.resolve import resolve
-from streamjoin.core.tree import LONGEST_TEXT, Node, bottom_up, identity, to_sql
-from streamjoin.core.values import Slot
-from streamjoin.core.window import Interval, Tumbling
+from streamjoin.codegen.emit import MAX_CODE, Emitter
+from streamjoin.codegen.program import Program
+from streamjoin.codegen.values import Slot
 from streamjoin.errors import OptionError, PredicateError, SchemaError, StreamjoinError, WindowError
+from streamjoin.plan.plan import make_plan
+from streamjoin.predicate import as_tree
+from streamjoin.predicate.analysis import analyse
+from streamjoin.predicate.function import trace
+from streamjoin.predicate.resolve import resolve
+from streamjoin.predicate.tree import LONGEST_TEXT, Node, bottom_up, identity, to_sql
+from streamjoin.windows.window import Interval, Tumbling
 
 R = pa.schema(
     [

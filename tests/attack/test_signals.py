@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import streamjoin as sj
-from streamjoin.lab.demo import expected_pairs, verify
-from streamjoin.lab.workload import BAND
+from streamjoin.bench.demo import expected_pairs, verify
+from streamjoin.papers import BAND
 from streamjoin.spark.pipeline.generator import papers
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

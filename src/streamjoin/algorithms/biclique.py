@@ -36,7 +36,7 @@ from streamjoin.algorithms.protocol import (
     put,
     unpack,
 )
-from streamjoin.core.compiled import njit, on_demand
+from streamjoin.codegen.jit import njit, on_demand
 
 FINISHED = SEEN  # below it, tuples have met all they had to meet at a node
 NONE = -1  # the turn of who keeps nothing of a side

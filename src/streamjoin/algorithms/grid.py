@@ -15,7 +15,7 @@ inserts an arrival, compares it with its segment of the other stream, and learns
 scan per arrival (4.4.3).
 
 Linear layouts are 1 x n, square ones m = n. The segments of a row are shared by its workers, those of a column as well:
-see `embedded/tape.py`.
+see `access/tape.py`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from streamjoin.algorithms.protocol import (
     put,
     unpack,
 )
-from streamjoin.core.compiled import inner, njit, on_demand
+from streamjoin.codegen.jit import inner, njit, on_demand
 
 FINISHED = SEEN  # below it, tuples have met all they had to meet at a node
 

@@ -55,7 +55,7 @@ from streamjoin.algorithms.protocol import (
     put,
     unpack,
 )
-from streamjoin.core.compiled import inner, njit, on_demand
+from streamjoin.codegen.jit import inner, njit, on_demand
 
 # A segment holds tuples KEEP..SEEN-1 of its side.
 SENT = OWN  # per side: tuples below have been sent on; r leaves at once, s waits for its acknowledgement

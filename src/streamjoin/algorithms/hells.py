@@ -20,8 +20,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from streamjoin.core.kernels.bitmap import WORD
-
 PIECE = 4096  # tuples that expire together
 
 
@@ -91,3 +89,5 @@ def _words(first: int, stop: int) -> tuple[int, int]:
 
 def _whole_words(tuples: int) -> int:
     return -(-max(tuples, WORD) // WORD) * WORD
+
+WORD = 32

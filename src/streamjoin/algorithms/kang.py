@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamjoin.core.kernels.layout import Array
-from streamjoin.core.store import Store, Tuples
-from streamjoin.core.tree import OTHER
+from streamjoin.access.segment import Store
+from streamjoin.access.tuples import Tuples
+from streamjoin.codegen.records import Array
+from streamjoin.predicate.tree import OTHER
 
 
 class Kang:

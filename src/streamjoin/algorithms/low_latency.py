@@ -57,7 +57,7 @@ from streamjoin.algorithms.protocol import (
     put,
     unpack,
 )
-from streamjoin.core.compiled import inner, njit, on_demand
+from streamjoin.codegen.jit import inner, njit, on_demand
 
 ACKED = OWN  # s below have been received by the left neighbour
 ACK_SENT = OWN + 1  # s below have been acknowledged to the right neighbour

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import carray
 
-from streamjoin.core.compiled import inner
-from streamjoin.core.kernels.atomics import pointer, words_at
+from streamjoin.codegen.intrinsics import pointer, words_at
+from streamjoin.codegen.jit import inner
 
 R, S = 0, 1  # sides; stream r flows in direction 0, stream s in direction 1
 

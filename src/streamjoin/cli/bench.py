@@ -21,7 +21,7 @@ def scan(
     as_json: AsJson = False,
 ) -> None:
     """The two-dimensional band scan of one window on one core, with pairs emitted."""
-    from streamjoin.lab import bench
+    from streamjoin.bench import one_core as bench
 
     _show(bench.scan(tuples=tuples, seconds=seconds), as_json)
 
@@ -38,7 +38,7 @@ def join(
     as_json: AsJson = False,
 ) -> None:
     """The papers' band join, or its equality variant, sustained on one core with the windows prefilled."""
-    from streamjoin.lab import bench
+    from streamjoin.bench import one_core as bench
 
     _show(bench.join(access=access, window=window, rate=rate, seconds=seconds), as_json)
 
@@ -50,7 +50,7 @@ def tables(
     as_json: AsJson = False,
 ) -> None:
     """The papers' band join of two whole tables, against DuckDB and Polars where they are installed."""
-    from streamjoin.lab import bench
+    from streamjoin.bench import one_core as bench
 
     _show(bench.tables(rows=rows, rounds=rounds), as_json)
 
@@ -80,7 +80,7 @@ def parallel(
     as_json: AsJson = False,
 ) -> None:
     """The papers' band join under all parallel algorithms: scaling, sustained rates, latency, the price of order."""
-    from streamjoin.lab.parallel import parallel as measure
+    from streamjoin.bench.parallel import parallel as measure
 
     chosen = _chosen(parts, PARTS)
     figures = measure(
@@ -128,7 +128,7 @@ def spark(
 
     chosen = _chosen(parts, SPARK_PARTS)
     check_installed()
-    from streamjoin.lab import spark_bench
+    from streamjoin.bench import spark_bench
 
     sizes = spark_bench.QUICK if quick else spark_bench.Sizes()
     if windows is not None:
@@ -159,7 +159,7 @@ def hells(
     as_json: AsJson = False,
 ) -> None:
     """HELLS-Join on an OpenCL device against one thread and a grid of threads that scan, by window and selectivity."""
-    from streamjoin.lab.hells import measure
+    from streamjoin.bench.hells_bench import measure
 
     parts = _numbers(selectivities, "--selectivities", 1e-9, 1)
     figures = measure(

@@ -36,7 +36,7 @@ def demo(
         figures = _on_spark(window, asked)
         how = f"Spark {figures['master']}, {figures['batches']} micro-batches"
     else:
-        from streamjoin.lab.demo import run
+        from streamjoin.bench.demo import run
 
         figures = run(
             window=window, report=_Report(), algorithm=algorithm, workers=parse_workers(workers), **asked
@@ -58,7 +58,7 @@ def _on_spark(window: str, asked: dict[str, Any]) -> dict[str, Any]:
     from streamjoin.spark.pipeline.session import check_installed
 
     check_installed()
-    from streamjoin.lab import spark_demo
+    from streamjoin.bench import spark_demo
 
     with Live("the papers' band join on Spark", 2 * (asked.get("tuples") or spark_demo.TUPLES)) as live:
         return spark_demo.run(window=window, report=live, **asked)

@@ -71,7 +71,7 @@ def _python() -> Finding:
 
 
 def _cores() -> Finding:
-    from streamjoin.core.cores import usable_cores
+    from streamjoin.machine import usable_cores
 
     total, usable, speed = os.cpu_count() or 1, usable_cores(), _comparisons()
     found = f"{usable} usable of {total}, {platform.machine()}"
@@ -83,7 +83,7 @@ def _cores() -> Finding:
 def _comparisons() -> float | None:
     """Per second and core, if a join has had them measured; nothing is measured here."""
     try:
-        from streamjoin.core.model import remembered
+        from streamjoin.plan import remembered
     except ImportError:  # the dependencies below tell what is missing
         return None
     costs = remembered()
@@ -149,7 +149,7 @@ def _opencl() -> Finding:
     if _version("pyopencl") is None:
         return Finding("opencl", None, "PyOpenCL is not installed; only joins on a device need it", install)
     try:
-        from streamjoin.device.choice import REMEDY
+        from streamjoin.device.devices import REMEDY
         from streamjoin.devices import examined
 
         devices = examined()
@@ -168,7 +168,7 @@ def _opencl() -> Finding:
 
 
 def _cache() -> Finding:
-    from streamjoin.core.cache import kept
+    from streamjoin.codegen.cache import kept
     from streamjoin.folders import reason
 
     folder = kept()

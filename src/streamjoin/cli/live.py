@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamjoin.spark.pipeline.run import Figures
+    from streamjoin.spark.pipeline.pipeline import Figures
 
 EVERY = 5.0  # seconds between two lines where nobody watches
 RECENT = 10  # batches that rates are taken over

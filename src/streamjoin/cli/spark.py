@@ -11,7 +11,7 @@ import typer
 from streamjoin.errors import OptionError
 
 if TYPE_CHECKING:
-    from streamjoin.spark.pipeline.run import Request
+    from streamjoin.spark.pipeline.pipeline import Request
 
 # By engine: the options that the other one does not have, by the names of their parameters.
 ONLY = {
@@ -63,7 +63,7 @@ def request(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str, 
     from streamjoin.cli.spread import parse_rate
     from streamjoin.cli.within import parse_within
     from streamjoin.spark.pipeline.endpoints import pairs, sink, source
-    from streamjoin.spark.pipeline.run import Request
+    from streamjoin.spark.pipeline.pipeline import Request
     from streamjoin.spark.pipeline.schemas import schema_text
 
     schemas = {}
@@ -114,7 +114,7 @@ def pipeline(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str,
     """Runs it and prints what it did, or only what it would do; exit code 128 + n if signal n stopped it."""
     from streamjoin.cli.live import Live
     from streamjoin.spark.pipeline.endpoints import CONSOLE, pairs
-    from streamjoin.spark.pipeline.run import explain, run
+    from streamjoin.spark.pipeline.pipeline import explain, run
     from streamjoin.spark.pipeline.session import Cluster, check_installed
     from streamjoin.spark.pipeline.stop import Stop
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.core.kernels import text as kernel
+from streamjoin.cli import text_kernels as kernel
 
 DEEPEST = 64  # levels of NDJSON; Arrow's parser calls itself for each
 LONGEST = (1 << 31) - 64  # bytes of a row; Arrow counts those of a block with 32 bits

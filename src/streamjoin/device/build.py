@@ -6,9 +6,9 @@ import warnings
 from functools import lru_cache
 from typing import Any
 
-from streamjoin.core.cache import kept
-from streamjoin.device.choice import opencl
-from streamjoin.device.source import OPTIONS
+from streamjoin.codegen.cache import kept
+from streamjoin.device.devices import opencl
+from streamjoin.device.opencl_text import OPTIONS
 from streamjoin.errors import DeviceError
 
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from streamjoin.core.kernels.bitmap import FOUND, NEXT, interpret
-from streamjoin.core.kernels.layout import Array
-from streamjoin.device.choice import opencl
-from streamjoin.device.memory import Bitmap
-from streamjoin.device.source import HEAD
+from streamjoin.codegen.records import Array
+from streamjoin.device.bitmaps import FOUND, NEXT, interpret
+from streamjoin.device.buffers import Bitmap
+from streamjoin.device.devices import opencl
+from streamjoin.device.opencl_text import HEAD
 from streamjoin.errors import DeviceError
-from streamjoin.threads import Call, Thread, await_end, start
+from streamjoin.interrupts import Call, Thread, await_end, start
 
 PAIRS = 1 << 16
 

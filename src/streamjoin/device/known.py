@@ -28,19 +28,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.core.analysis import analyse
-from streamjoin.core.cache import kept
-from streamjoin.core.codegen import Program
-from streamjoin.core.kernels.bitmap import WORD
-from streamjoin.core.kernels.layout import Array
-from streamjoin.core.predicate import as_tree
-from streamjoin.core.predicate.resolve import resolve
-from streamjoin.core.tree import OTHER
+from streamjoin.algorithms.hells import WORD
+from streamjoin.codegen.cache import kept
+from streamjoin.codegen.program import Program
+from streamjoin.codegen.records import Array
+from streamjoin.device.buffers import Bitmap, Window, placement, stage
 from streamjoin.device.build import built, context_of
-from streamjoin.device.choice import denormals, describe, devices, opencl
-from streamjoin.device.memory import Bitmap, Window, placement, stage
-from streamjoin.device.source import GROUP, HEAD, Source, together
+from streamjoin.device.devices import denormals, describe, devices, opencl
+from streamjoin.device.opencl_text import GROUP, HEAD, Source, together
 from streamjoin.errors import DeviceError
+from streamjoin.predicate import as_tree
+from streamjoin.predicate.analysis import analyse
+from streamjoin.predicate.resolve import resolve
+from streamjoin.predicate.tree import OTHER
 
 PATIENCE = 120  # seconds for a process of its own, in which nothing may be compiled yet
 ANSWER = "answer: "  # drivers print, too

@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 
 from streamjoin import devices
-from streamjoin.core.intake import Intake
-from streamjoin.core.plan import SIDES, make_plan
-from streamjoin.device.hells import Hells
-from streamjoin.lab.workload import BAND, Source, schema
+from streamjoin.device.opencl_join import Hells
+from streamjoin.intake.prepare import Intake
+from streamjoin.papers import BAND, Source, schema
+from streamjoin.plan.plan import SIDES, make_plan
 
 Steps = list[tuple[str, int, int]]
 

@@ -30,7 +30,7 @@ def join(
     expected_rate  tuples per second, one number or one per side: shapes the grid, and `explain` estimates the state
     result_time    the name of an extra column, max(r.time, s.time), which carries the watermark further downstream
     """
-    from streamjoin.spark.frames import join_frames
+    from streamjoin.spark.dataframes import join_frames
 
     return join_frames(
         df_r,

@@ -18,15 +18,16 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.core.columns import take_rows
-from streamjoin.core.kernels.layout import SINCE_EVER, Array
-from streamjoin.core.store.frozen import span
-from streamjoin.core.tree import OTHER
+from streamjoin.access.band.frozen import span
+from streamjoin.codegen.records import Array
 from streamjoin.errors import StateError
-from streamjoin.spark.chunks import ChunkCache
-from streamjoin.spark.engine import Arrived, Chunk, Engine
+from streamjoin.intake.columns import take_rows
+from streamjoin.predicate.tree import OTHER
+from streamjoin.spark.cell_kernels import Arrived, Chunk, Engine
+from streamjoin.spark.chunk_files import ChunkCache
 from streamjoin.spark.spec import FIRST, JoinSpec
 from streamjoin.spark.wire import HEAVIEST, integers, pack, unpack
+from streamjoin.windows import SINCE_EVER
 
 LARGEST = 1 << 16  # rows of a chunk; from half of that on it is merged no more
 FEWEST = 4  # so many neighbours, none longer than the others together, become one

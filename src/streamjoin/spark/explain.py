@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamjoin.core.tree import to_sql
-from streamjoin.core.window import TimeWindow, TumblingWindow
+from streamjoin.predicate.tree import to_sql
 from streamjoin.spark.spec import JoinSpec, band_width
+from streamjoin.windows.window import TimeWindow, TumblingWindow
 
 UNSIZED = 24  # bytes assumed for a value of a type without a fixed width
 
@@ -88,7 +88,7 @@ class SparkExplanation:
 
 def explain_frames(df_r: Any, df_s: Any, **options: Any) -> SparkExplanation:
     """See `streamjoin.explain`."""
-    from streamjoin.spark.frames import plan_frames
+    from streamjoin.spark.dataframes import plan_frames
 
     usual = {
         "how": "inner",

@@ -73,7 +73,7 @@ class JoinProcessor(StatefulProcessor):
 
     def _visit(self, key: Any, tables: dict[str, list[Any]], timers: Any) -> Iterator[Row]:
         from streamjoin.spark.cell import Cell, tick_of
-        from streamjoin.spark.engine import engine_of
+        from streamjoin.spark.cell_kernels import engine_of
         from streamjoin.spark.wire import packets
 
         spec, cache = self._spec, _cache()
@@ -104,7 +104,7 @@ def _cache() -> Any:
     """The chunk files of the query that this task belongs to."""
     from pyspark import TaskContext
 
-    from streamjoin.spark.chunks import ChunkCache
+    from streamjoin.spark.chunk_files import ChunkCache
 
     task = TaskContext.get()
     query = (task.getLocalProperty("sql.streaming.queryId") if task else None) or "no-query"

@@ -24,7 +24,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from streamjoin.core.kernels.layout import Array
+from streamjoin.codegen.records import Array
 
 FARTHEST_BUCKET = float(2**61)  # the distance of two of them still fits 64 bits
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

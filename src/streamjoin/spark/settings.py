@@ -37,7 +37,7 @@ def recommended(cores: int | None = None) -> dict[str, str]:
     batches between them has Spark add up a batch again after every row, a third of Java's work; with the largest number
     it does not, and batches of 1,000 rows stay below Arrow's 2 GiB as long as rows are below 2 MiB.
     """
-    from streamjoin.core.cores import usable_cores
+    from streamjoin.machine import usable_cores
 
     return {
         **required(),

@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamjoin.core.analysis import MAX_DIMS, Analysis, Dimension, Linear
-from streamjoin.core.functions import fingerprint
-from streamjoin.core.plan import MAX_RATE, Plan, make_plan
-from streamjoin.core.tree import Node, bottom_up, identity, physical, walk
+from streamjoin.codegen.embed import fingerprint
 from streamjoin.errors import OptionError, SchemaError, shown
+from streamjoin.plan.plan import MAX_RATE, Plan, make_plan
+from streamjoin.predicate.analysis import MAX_DIMS, Analysis, Dimension, Linear
+from streamjoin.predicate.tree import Node, bottom_up, identity, physical, walk
 from streamjoin.spark.routing import Router, divide
 
 FORMAT = 2  # of chunks and manifests
@@ -120,7 +120,7 @@ def make_spec(
 
 def _compile(plan: Plan) -> None:
     """Has a Python function compiled here and now: what does not compile should fail before a query starts."""
-    from streamjoin.core.intake import Intake
+    from streamjoin.intake.prepare import Intake
 
     intake = Intake(plan, plan.program(), place=True)
     for side in "rs":

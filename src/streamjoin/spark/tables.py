@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from streamjoin.core.tree import OTHER
-from streamjoin.spark.engine import Arrived, Engine
+from streamjoin.predicate.tree import OTHER
+from streamjoin.spark.cell_kernels import Arrived, Engine
 from streamjoin.spark.wire import unpack
 
 LONGEST = 1 << 20  # rows of a run; longer sides become several

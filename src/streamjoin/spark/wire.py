@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.core.columns import as_numpy, flat
-from streamjoin.core.kernels.layout import Array
+from streamjoin.codegen.records import Array
+from streamjoin.intake.columns import as_numpy, flat
 
 HEAVIEST = 1 << 25  # bytes of rows that are handled or kept in one piece, about
 PACKET = 1 << 18  # and that Spark handles as one value: it may put a thousand of them into one Arrow batch

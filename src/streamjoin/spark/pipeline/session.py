@@ -75,7 +75,7 @@ def _cores(master: str) -> int:
     >>> _cores("local"), _cores("local[3]"), _cores("local-cluster[2,1,1024]")
     (1, 3, 2)
     """
-    from streamjoin.core.cores import usable_cores
+    from streamjoin.machine import usable_cores
 
     inside = master.partition("[")[2].rstrip("]").split(",")
     if master.startswith("local-cluster") and len(inside) == 3:

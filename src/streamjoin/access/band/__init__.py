@@ -1,0 +1,1 @@
+"""The index for bands: runs ordered by bins of a grid."""

@@ -1,0 +1,1 @@
+"""Benchmarks and the demo: results are verified before a figure is printed."""

@@ -1,0 +1,206 @@
+"""A parallel join under measurement: windows filled beforehand, arrivals as fast as it takes them or at a given pace.
+
+Results are pairs of tuple numbers; rows are not put together. Those of a few r tuples are kept and compared with what a
+look at every s tuple finds, before any figure is given out.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamjoin.access.tuples import Tuples
+from streamjoin.errors import StreamjoinError
+from streamjoin.intake.prepare import Intake
+from streamjoin.papers import BAND, MICROSECONDS, Array, Source, partners, schema
+from streamjoin.plan.plan import SIDES, make_plan
+from streamjoin.results.latency import Latency
+from streamjoin.threads.driver import Driver, Setup
+from streamjoin.threads.local import BandLocal
+from streamjoin.windows import SINCE_EVER
+from streamjoin.windows.window import parse_duration
+
+CHECKED = 16  # r tuples, one after the other
+FILL = 1 << 16
+WARM_UP = 2.0  # seconds at the beginning that are not counted
+
+
+def drain(workers: Callable[[], list[dict[str, Any]]]) -> None:
+    """Waits until the queues of all workers, as their figures tell, are empty."""
+    while any(worker["queue_depth"] for worker in workers()):
+        time.sleep(0.001)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One configuration of the papers' join."""
+
+    algorithm: str
+    workers: int
+    access: str
+    window: str
+    rate: float  # tuples/s of stream time, per stream: it decides how large the windows are
+    batch: int = 64
+    layout: tuple[int, int] | None = None
+    push: int = 1024  # tuples given to the join at a time
+
+
+class Harness:
+    """A join whose windows are full as they would be at the case's rate."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.window = parse_duration(case.window) // 1000
+        self._plan = make_plan(
+            schema("r"),
+            schema("s"),
+            on=BAND,
+            within=case.window,
+            time="ts",
+            algorithm=case.algorithm,
+            access=case.access,
+            workers=case.workers,
+            layout=case.layout or "auto" if case.algorithm == "grid" else "auto",
+        )
+        self._intake = Intake(self._plan, self._plan.program())
+        self._sources = {side: Source(side, case.rate) for side in SIDES}
+        self._logging = False
+        self._log: list[tuple[int, Array, Array]] = []  # when results left, and which
+        self.results = 0
+        self._kept: list[tuple[Array, Array]] = []
+        self._checked = (0, 0)
+        self.checked_until = 0
+        setup = Setup(case.algorithm, case.workers, self._plan.layout, case.batch)
+        self.driver = Driver(self._plan, self._intake, setup, self._pairs, self._settled)
+        self.driver.start()
+        self._fill(int(self.window / MICROSECONDS * case.rate))
+
+    def _fill(self, tuples: int) -> None:
+        samples = {side: self._prepared(side, Source(side, 1000).batch(1000)) for side in SIDES}
+        for local in self.driver.runtime.locals:
+            if isinstance(local, BandLocal):
+                for k, side in enumerate("sr"):
+                    local.expect(k, samples[side])
+        with self.driver.filling():
+            while self._sources["s"].count < tuples:
+                for k, side in enumerate(SIDES):
+                    source = self._sources[side]
+                    self.driver.arrive(k, self._prepared(side, source.batch(min(FILL, tuples - source.count))))
+        self.filled = tuples
+        self._checked = (tuples, tuples + CHECKED)
+
+    def _prepared(self, side: str, table: Any) -> Tuples:
+        batch, _ = self._intake.prepare(side, table, self._intake.times(side, table), 0, 0)
+        return batch
+
+    def _pairs(self, r: Array, s: Array) -> None:
+        self.results += len(r)
+        if self._logging:
+            self._log.append((time.perf_counter_ns(), r.copy(), s.copy()))
+        first, stop = self._checked
+        if self.checked_until < stop:
+            mine = np.flatnonzero((r >= first) & (r < stop))
+            if len(mine):
+                self._kept.append((r[mine], s[mine]))
+
+    def _settled(self, numbers: tuple[int, int]) -> None:
+        """The sample has met all that came before it. (Handshake's tuples also settle what comes later.)"""
+        if numbers[0] >= self._checked[1] > 0 and self.case.algorithm != "handshake":
+            self.checked_until = self._checked[1]
+
+    def push(self, side: str, count: int) -> None:
+        """The next tuples of a stream."""
+        self._push(side, self._sources[side].batch(count))
+
+    def _push(self, side: str, table: Any) -> None:
+        k = SIDES.index(side)
+        at = self.driver.take(k, table, SINCE_EVER, 0, SINCE_EVER)
+        if at is not None:
+            self.driver.send(k, at)
+        else:
+            batch = self._prepared(side, table)
+            at = batch.at
+            self.driver.arrive(k, batch)
+        horizon = self._plan.window.horizon(side, int(at[-1]), 0)
+        self.driver.expire(1 - k, horizon, 0)
+
+    def comparisons(self) -> int:
+        return sum(worker["comparisons"] for worker in self.driver.stats())
+
+    def run(self, seconds: float) -> tuple[float, float]:
+        """As many tuples as the join takes. Returns tuples/s per stream, and comparisons/s."""
+        push = self.case.push
+        for side in SIDES:  # the queues fill up first
+            self.push(side, push)
+        compared, start, taken = self.comparisons(), time.perf_counter(), 0
+        while (spent := time.perf_counter() - start) < seconds:
+            for side in SIDES:
+                self.push(side, push)
+            taken += push
+        return taken / spent, (self.comparisons() - compared) / spent
+
+    def rest(self) -> None:
+        """Waits until the workers have nothing left to do."""
+        drain(self.driver.stats)
+        time.sleep(0.03)  # the last messages have left their queues, not yet their workers
+
+    def pace(self, rate: float, batch: int, seconds: float) -> dict[str, Any]:
+        """Batches of both streams at a real pace. Returns the latencies in milliseconds.
+
+        A batch has arrived when it was due; if the join was ready for it then but the clock woke us later, that is
+        when. Tuples that were in the windows beforehand count as having arrived when the streams would have brought
+        them.
+        """
+        gap = batch / rate / 2 * 1e9  # r and s take turns
+        warm = int(WARM_UP * 1e9 / gap)
+        count = warm + int(seconds * 1e9 / gap)
+        # Making tuples is the sources' time; theirs would be in the cache.
+        made = [self._sources[side].batch(batch * (count // 2 + 1)) for side in SIDES]
+        gc.collect()
+        gc.freeze()  # what has been made so far is not to be looked through while we measure
+        now = time.perf_counter_ns() + 10**7
+        arrived = [now + int(k * gap) for k in range(count)]
+        for k, due in enumerate(arrived):
+            self._logging = k >= warm
+            table = made[k % 2].slice(k // 2 * batch, batch)
+            if (wait := due - time.perf_counter_ns()) > 0:
+                time.sleep(wait / 1e9)
+                arrived[k] = time.perf_counter_ns()
+            self._push(SIDES[k % 2], table)
+        time.sleep(0.1)
+        self._logging = False
+        gc.unfreeze()
+        latency = Latency()
+        for k, side in enumerate(SIDES):
+            for stop in range(1, self.filled + 1, max(1, self.filled // 20_000)):
+                latency.arrived(side, stop, now - int((self.filled - stop) / rate * 1e9))
+            for n, due in enumerate(arrived[k::2], 1):
+                latency.arrived(side, self.filled + n * batch, due)
+        for moment, r, s in self._log:
+            latency.record(r, s, moment)
+        return latency.summary()
+
+    def close(self) -> None:
+        """Lets everything meet, and checks the sample."""
+        self.driver.finish()
+        self.driver.check()
+        first, stop = self._checked
+        sent = self._sources["r"].sent()
+        sample = tuple(column[first:stop] for column in sent)
+        found_r = np.concatenate([r for r, _ in self._kept] or [np.zeros(0, np.int64)])
+        found_s = np.concatenate([s for _, s in self._kept] or [np.zeros(0, np.int64)])
+        expected = partners((sample[0], sample[1], sample[2]), self._sources["s"].sent(), self.window, False)
+        complete = self.checked_until < stop  # every partner, also those that came later
+        for number, wanted in zip(range(first, first + len(sample[0])), expected, strict=True):
+            got = np.sort(found_s[found_r == number])
+            if not complete:
+                got, wanted = got[got < first], wanted[wanted < first]
+            if not np.array_equal(got, wanted):
+                raise StreamjoinError(
+                    f"wrong result: r tuple {number} has {len(wanted)} partners, {self.case.algorithm} found {len(got)}"
+                )

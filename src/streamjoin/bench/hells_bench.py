@@ -1,0 +1,314 @@
+"""The benchmark of HELLS-Join: one window, arrivals of the other stream, beside one and several threads that scan.
+
+Section 6 of the paper: how speed follows the window's size, at its selectivity of 0.004 %, and up to which selectivity
+the device is ahead. Everybody gets the same window and the same arrivals in the same run; rows are not put together.
+The numbers of results must agree, and those of a few arrivals are compared with a look at every tuple of the window.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin import devices
+from streamjoin.access.tuples import Tuples
+from streamjoin.algorithms.kang import Kang
+from streamjoin.bench.machine import machine
+from streamjoin.codegen.records import Array
+from streamjoin.errors import StreamjoinError
+from streamjoin.intake.prepare import Intake
+from streamjoin.machine import usable_cores
+from streamjoin.papers import HIGHEST, LOWEST, band, schema
+from streamjoin.plan.plan import SIDES, Plan, make_plan
+from streamjoin.threads.driver import Setup, open_driver
+from streamjoin.windows.window import interval
+
+PAPER = 0.00004  # the paper's selectivity
+WINDOWS = (10_000, 100_000, 1_000_000, 10_000_000)
+SELECTIVITIES = (PAPER, 0.001, 0.01, 0.1, 0.4, 1.0)
+FILL = 1 << 20
+CHECKED = 4  # arrivals
+ROUNDS = 3
+COMPARISONS, RESULTS = 1e9, 3e7  # of one push, at most
+
+Report = Callable[[str], None]
+
+
+def half_width(selectivity: float) -> int:
+    """Of the two-dimensional band that lets this part of all pairs through, but for the edges.
+
+    >>> half_width(0.00004), half_width(1.0)
+    (32, 10000)
+    """
+    return HIGHEST if selectivity >= 1 else round(HIGHEST / 2 * math.sqrt(selectivity))
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A window of s and an endless stream of r, uniform over 1..10,000 in both columns; all of it within the window."""
+
+    size: int
+    selectivity: float
+
+    @property
+    def push(self) -> int:
+        """Arrivals in one push."""
+        most = min(COMPARISONS / self.size, RESULTS / (self.size * self.selectivity))
+        return int(min(1024, max(16, most)))
+
+    def plan(self, algorithm: str, workers: int) -> Plan:
+        # An s waits for an hour, an r for nothing: only the window of s is ever full.
+        options: dict[str, Any] = {"within": interval("-1 hour", "0 s"), "time": "ts", "access": "scan", "rate": 1.0}
+        on = band(half_width(self.selectivity))
+        return make_plan(schema("r"), schema("s"), on=on, algorithm=algorithm, workers=workers, **options)
+
+    def values(self, side: str, count: int, seed: int) -> tuple[Array, Array]:
+        random = np.random.default_rng([seed, ord(side)])
+        number = random.integers(LOWEST, HIGHEST + 1, count, dtype=np.int32)
+        return number, random.uniform(LOWEST, HIGHEST, count).astype(np.float32)
+
+    def table(self, side: str, count: int, seed: int, moment: int) -> pa.Table:
+        ts = pa.array(np.full(count, moment, np.int64)).view(pa.timestamp("us"))
+        return pa.table([ts, *self.values(side, count, seed)], schema=schema(side))
+
+    def fills(self) -> Iterator[pa.Table]:
+        for seed, begin in enumerate(range(0, self.size, FILL)):
+            yield self.table("s", min(FILL, self.size - begin), seed, 0)
+
+    def partners(self, arrivals: tuple[Array, Array]) -> list[int]:
+        """By a look at every tuple: sums in single precision, as SQL says of a float column and an integer."""
+        width, counts = half_width(self.selectivity), [0] * len(arrivals[0])
+        wide = np.float32(width)
+        for seed, begin in enumerate(range(0, self.size, FILL)):
+            a, b = self.values("s", min(FILL, self.size - begin), seed)
+            for k, (x, y) in enumerate(zip(*arrivals, strict=True)):
+                near = np.abs(a.astype(np.int64) - int(x)) <= width
+                counts[k] += int((near & (b - wide <= y) & (y <= b + wide)).sum())
+        return counts
+
+
+class Contestant(ABC):
+    """A join with its window filled. Counts results."""
+
+    def __init__(self, workload: Workload, algorithm: str, workers: int) -> None:
+        self.plan = workload.plan(algorithm, workers)
+        self.intake = Intake(self.plan, self.plan.program())
+        self.results = 0
+        self.before = 0  # results up to the last reset
+        self._start()
+        with self._filling():
+            for table in workload.fills():
+                self._arrive("s", self.prepared("s", table))
+
+    def prepared(self, side: str, table: pa.Table) -> Tuples:
+        return self.intake.prepare(side, table, self.intake.times(side, table), 0, 0)[0]
+
+    def _count(self, r: Array, s: Array) -> None:
+        self.results += len(r)
+
+    def reset(self) -> None:
+        """Counts from zero again."""
+        self.before, self.results = self.before + self.results, 0
+
+    def batch(self, workload: Workload, count: int, seed: int) -> Tuples:
+        return self.prepared("r", workload.table("r", count, seed, 1))
+
+    def run(self, batches: list[Tuples], seconds: float) -> float:
+        """Pushes the batches in turns for so long, then waits for all results. Returns arrivals per second."""
+        start, pushed = time.perf_counter(), 0
+        while not pushed or time.perf_counter() - start < seconds:
+            self._arrive("r", batches[pushed % len(batches)])
+            pushed += 1
+        self.wait()
+        return pushed * len(batches[0]) / (time.perf_counter() - start)
+
+    @abstractmethod
+    def _start(self) -> None: ...
+
+    def _filling(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    @abstractmethod
+    def _arrive(self, side: str, batch: Tuples) -> None: ...
+
+    def wait(self) -> None:
+        """Until all results of what has arrived are out."""
+        return
+
+    def close(self) -> None:
+        """Ends it, and raises what went wrong."""
+        return
+
+
+class OneThread(Contestant):
+    """Kang's join."""
+
+    def _start(self) -> None:
+        self._kang = Kang({side: self.intake.store(side) for side in SIDES})
+
+    def _arrive(self, side: str, batch: Tuples) -> None:
+        for r, s in self._kang.arrive(side, batch):
+            self._count(r, s)
+        self._kang.expire("r", 2)
+
+
+class Driven(Contestant):
+    """A join that is not done in the pushing thread."""
+
+    def _start(self) -> None:
+        setup = Setup(self.plan.algorithm, self.plan.workers, self.plan.layout)
+        self.driver: Any = open_driver(self.plan, self.intake, setup, self._count, lambda numbers: None)
+        self.driver.start()
+
+    def _filling(self) -> AbstractContextManager[None]:
+        filling: AbstractContextManager[None] = self.driver.filling()
+        return filling
+
+    def _arrive(self, side: str, batch: Tuples) -> None:
+        self.driver.arrive(SIDES.index(side), batch)
+        self.driver.expire(0, 2, 0)
+
+    def close(self) -> None:
+        self.driver.finish()
+        self.driver.check()
+
+
+class ManyThreads(Driven):
+    """A grid of workers."""
+
+    def wait(self) -> None:
+        self.driver.runtime.quiet(patient=True)
+        while self.driver.progress() != tuple(tape.head for tape in self.driver.tapes):
+            self.driver.runtime.snooze()
+        found = sum(worker["results"] for worker in self.driver.stats())
+        while self.before + self.results < found:
+            self.driver.runtime.snooze()
+
+
+class OnDevice(Driven):
+    """HELLS-Join."""
+
+    def wait(self) -> None:
+        self.driver.wait()
+
+
+def measure(
+    windows: tuple[int, ...] = WINDOWS,
+    selectivities: tuple[float, ...] = SELECTIVITIES,
+    selective_window: int = 1_000_000,
+    seconds: float = 2.0,
+    report: Report = lambda text: None,
+) -> dict[str, Any]:
+    """Comparisons per second by window size at the paper's selectivity, and by selectivity at one window size."""
+    device = devices.chosen(None)
+    report(f"device: {device['name']}, {device['compute_units']} compute units")
+    by_window = [_point(Workload(size, PAPER), seconds, report) for size in windows]
+    by_selectivity = [_point(Workload(selective_window, part), seconds, report) for part in selectivities]
+    threads = f"grid_{usable_cores()}"
+    return {
+        "by_window": by_window,
+        "by_selectivity": by_selectivity,
+        "break_even_selectivity": {name: break_even(by_selectivity, name) for name in ("kang_1", threads)},
+        "device": device,
+        "machine": machine(),
+    }
+
+
+def _point(workload: Workload, seconds: float, report: Report) -> dict[str, Any]:
+    """One window and selectivity: one after the other, the median round of each, verified."""
+    cores = usable_cores()
+    entries: list[tuple[str, type[Contestant], str, int]] = [
+        ("kang_1", OneThread, "kang", 1),
+        (f"grid_{cores}", ManyThreads, "grid", cores),
+        ("hells", OnDevice, "hells", 1),
+    ]
+    speeds: dict[str, list[float]] = {name: [] for name, *_ in entries}
+    steps: dict[str, float] = {}
+    results: dict[str, int] = {}
+    for name, kind, algorithm, workers in entries:
+        contestant = kind(workload, algorithm, workers)
+        _verify(contestant, workload, name)
+        count = workload.push
+        contestant.reset()
+        batches = [contestant.batch(workload, count, 100 + k) for k in range(2)]
+        contestant.run(batches[:1], 0)
+        results[name] = contestant.results
+        before = _steps(contestant)
+        speeds[name] = [contestant.run(batches, seconds / ROUNDS) * workload.size for _ in range(ROUNDS)]
+        after = _steps(contestant)
+        steps |= {step: after[step] - before[step] for step in after}
+        if isinstance(contestant, OnDevice):
+            steps["step_comparisons_per_s"] = steps.pop("done") / max(steps["compare_seconds"], 1e-9)
+        contestant.close()
+        del contestant, batches
+        gc.collect()
+    if len(set(results.values())) > 1:
+        raise StreamjoinError(f"the joins disagree on the number of results: {results}")
+    found = next(iter(results.values())) / (workload.push * workload.size)
+    median = {name: float(np.median(values)) for name, values in speeds.items()}
+    report(
+        f"window {workload.size:,}, selectivity {found:.4%}: "
+        + ", ".join(f"{name} {speed / 1e9:.2f}" for name, speed in median.items())
+        + f" G comparisons/s, the step on the device alone {steps['step_comparisons_per_s'] / 1e9:.2f}, verified"
+    )
+    return {
+        "window": workload.size,
+        "selectivity": found,
+        "arrivals_per_push": workload.push,
+        "comparisons_per_s": median,
+        "all_rounds": speeds,
+        "device_step_comparisons_per_s": steps.pop("step_comparisons_per_s"),
+        "device_seconds": steps,
+        "verified": True,
+    }
+
+
+def _steps(contestant: Contestant) -> dict[str, float]:
+    if not isinstance(contestant, OnDevice):
+        return {}
+    told = contestant.driver.device_stats()
+    found = {name: float(told[name]) for name in told if name.endswith("_seconds")}
+    return found | {"done": float(contestant.driver.stats()[0]["comparisons"])}
+
+
+def _verify(contestant: Contestant, workload: Workload, name: str) -> None:
+    """Some arrivals, one by one."""
+    wanted = workload.partners(workload.values("r", CHECKED, 7))
+    table = workload.table("r", CHECKED, 7, 1)
+    for k, count in enumerate(wanted):
+        contestant.reset()
+        contestant.run([contestant.prepared("r", table.slice(k, 1))], 0)
+        if contestant.results != count:
+            raise StreamjoinError(f"wrong result: arrival {k} has {count} partners, {name} found {contestant.results}")
+
+
+def break_even(points: list[dict[str, Any]], rival: str) -> list[dict[str, Any]]:
+    """The selectivities, between two measured ones, at which hells and a rival change places; who is ahead above each.
+
+    >>> speeds = [(0.001, 4.0, 2.0), (0.1, 1.0, 2.0), (1.0, 1.0, 2.0)]
+    >>> points = [{"selectivity": s, "comparisons_per_s": {"hells": h, "kang": k}} for s, h, k in speeds]
+    >>> break_even(points, "kang")
+    [{'selectivity': 0.01, 'ahead_above': 'kang'}]
+    """
+    leads = [
+        (math.log(p["selectivity"]), math.log(p["comparisons_per_s"]["hells"] / p["comparisons_per_s"][rival]))
+        for p in points
+    ]
+    return [
+        {
+            "selectivity": round(math.exp(x + (x2 - x) * lead / (lead - lead2)), 6),
+            "ahead_above": "hells" if lead2 > 0 else rival,
+        }
+        for (x, lead), (x2, lead2) in pairwise(leads)
+        if (lead > 0) != (lead2 > 0)
+    ]

@@ -1,0 +1,157 @@
+"""Generated modules, and where their machine code is kept: digests of sources, and the folder.
+
+A generated module is made from its text in memory; nothing is ever imported from a file that somebody may have changed.
+Its name is a digest of the text and of all that the text imports from this package, so that machine code, which is kept
+under that name (`codegen/jit.py`), is that of these very sources.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import os
+import platform
+import re
+import sys
+import tempfile
+import threading
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from streamjoin.errors import FileError
+from streamjoin.folders import Private
+
+ONE_AT_A_TIME = threading.RLock()  # for modules that are half made
+GENERATED = "streamjoin_generated_"
+PACKAGE = __name__.partition(".")[0]
+_IMPORT = re.compile(
+    rf"^[ \t]*(?:from +({PACKAGE}\b[\w.]*) +import +(\([^)]*\)|.*)|import +(.*\b{PACKAGE}\b.*))", re.MULTILINE
+)
+_WORD = re.compile(r"[\w.]+")
+
+
+def cache_folder() -> Path:
+    """The folder for machine code: STREAMJOIN_CACHE, or `streamjoin` in the user's cache folder.
+
+    >>> cache_folder().is_absolute()
+    True
+    """
+    chosen = os.environ.get("STREAMJOIN_CACHE")
+    if not chosen and not os.path.isabs(os.path.expanduser("~")):  # a user without a home, as in containers
+        chosen = os.path.join(tempfile.gettempdir(), f"streamjoin-cache-{os.geteuid()}")
+    if not chosen:
+        mac = sys.platform == "darwin"
+        base = (not mac and os.environ.get("XDG_CACHE_HOME")) or ("~/Library/Caches" if mac else "~/.cache")
+        chosen = os.path.join(base, "streamjoin")
+    return Path(os.path.abspath(os.path.expanduser(chosen)))
+
+
+def kept(*inside: str) -> Private:
+    """The cache, this user's alone, or a folder in it."""
+    loss = "every process compiles its kernels and measures their costs again"
+    return Private(cache_folder(), *inside, variable="STREAMJOIN_CACHE", loss=loss)
+
+
+def load_module(source: str, inject: dict[str, Any] | None = None) -> ModuleType:
+    """The module of a generated text, the same one for the same text.
+
+    A module that needs objects from this process, given in `inject`, is made anew, and its machine code is not kept.
+    """
+    if inject:
+        module = ModuleType(f"{GENERATED}in_memory")
+        module.__dict__.update(inject)
+        exec(compile(source, "<generated>", "exec"), module.__dict__)
+        return module
+    identity = f"{source}\n{imports_digest(source)}\n{sys.version}\n{platform.machine()}"
+    name = GENERATED + hashlib.sha256(identity.encode()).hexdigest()[:24]
+    with ONE_AT_A_TIME:
+        if name in sys.modules:
+            return sys.modules[name]
+        module = ModuleType(name)
+        file = f"<{name}>"
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # for tracebacks
+        sys.modules[name] = module
+        try:
+            exec(compile(source, file, "exec"), module.__dict__)
+        except BaseException:
+            del sys.modules[name]
+            raise
+        return module
+
+
+def imports_digest(text: str) -> str:
+    """A digest of all of this package that a module's text imports, directly or not, wherever it lies.
+
+    Machine code has the constants and functions of other modules built in; it is out of date when any of them changes.
+    """
+    parts = [f"{name} {_digest(name)}" for name in sorted(imported(text))]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def imported(text: str) -> set[str]:
+    """The modules of this package that a text imports, and those that these import.
+
+    But not this one, which decides where machine code is kept and not how it looks.
+
+    >>> sorted(imported("from streamjoin.folders import Private"))
+    ['streamjoin.errors', 'streamjoin.folders']
+    """
+    found: set[str] = set()
+    todo = set(_named(text))
+    while todo:
+        name = todo.pop()
+        found.add(name)
+        todo |= _imports(name) - found - {__name__}
+    return found
+
+
+@cache
+def _imports(name: str) -> frozenset[str]:
+    return _named(_source(name) or "")
+
+
+@cache
+def _digest(name: str) -> str:
+    return hashlib.sha256((_source(name) or "").encode()).hexdigest()
+
+
+def _named(text: str) -> frozenset[str]:
+    """The modules that the import statements of a text name. Parsing the kernels would take a tenth of a second."""
+    found = []
+    for base, names, modules in _IMPORT.findall(text):
+        if modules:
+            some = [name for name in _WORD.findall(modules) if name.partition(".")[0] == PACKAGE]
+        else:
+            some = [base, *(f"{base}.{name}" for name in _WORD.findall(names) if not _is_file(base))]
+        there = [name for name in some if _source(name) is not None]
+        if some and not there:
+            raise FileError(
+                f"the source of {some[0]} is not to be found, and without it nobody can tell whether machine "
+                "code is out of date; install the package with its .py files"
+            )
+        found += there
+    return frozenset(found)
+
+
+def _place(name: str) -> Path:
+    return Path(sys.modules[PACKAGE].__path__[0], *name.split(".")[1:])
+
+
+@cache
+def _is_file(name: str) -> bool:
+    """Is it a module, and no package that has others in it?"""
+    return _place(name).with_suffix(".py").is_file()
+
+
+@cache
+def _source(name: str) -> str | None:
+    """The text of a module of this package, None if there is no such module."""
+    place = _place(name)
+    for path in (place / "__init__.py", place.with_suffix(".py")):
+        try:
+            return path.read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+    return None

@@ -1,0 +1,180 @@
+"""What Numba does not offer by itself, and scalar building blocks, each the size of a formula."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from streamjoin.codegen.jit import inner
+
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+FARTHEST = float(np.float32(1e19))  # coordinates end here: their squares are still finite in float32
+
+
+@inner(forceinline=True)
+def full_number(newest, low):
+    """The tuple number whose low half is `low`, given one that is less than 2**32 above it."""
+    return newest - np.int64(np.uint32(np.uint32(newest) - low))
+
+
+@inner(forceinline=True)
+def down32(low, width):
+    """low - width as float32, never above the true difference."""
+    exact = np.float64(low) - np.float64(width)
+    near = np.float32(exact)
+    return near if np.float64(near) <= exact else np.nextafter(near, np.float32(-np.inf))
+
+
+@inner(forceinline=True)
+def up32(low, high):
+    """high - low as float32, never below the true difference, which may need more than float64 has."""
+    low, high = np.float64(low), np.float64(high)
+    wide = high - low
+    near = np.float32(wide)
+    exact = np.float64(near) == wide and high - wide == low and low + wide == high
+    return near if exact or np.float64(near) > wide else np.nextafter(near, np.float32(np.inf))
+
+
+
+@inner(forceinline=True)
+def centre_and_square(low, width, high):
+    """A centre and a squared distance from it that no point of [low - width, high] reaches.
+
+    A scan compares squares in float32: the distance is widened by more than all roundings together, and kept where
+    squares neither vanish nor overflow. What is not finite covers all coordinates there are.
+    """
+    bottom, top = np.float64(low) - np.float64(width), np.float64(high)
+    if not (bottom > -FARTHEST and top < FARTHEST):
+        return np.float32(0), np.float32(3e38)
+    middle = np.float32((bottom + top) / 2)
+    half = max(np.float64(middle) - bottom, top - np.float64(middle)) * (1 + 2.0**-20)
+    return middle, np.float32(max(half * half * (1 + 2.0**-20), 1e-37))
+
+
+@inner(forceinline=True)
+def truncated_div(a, b):
+    """a / b towards zero; b is neither 0 nor -1 (the hardware traps on the smallest integer by -1)."""
+    quotient = a // b
+    return quotient + 1 if quotient * b != a and (a < 0) != (b < 0) else quotient
+
+
+@inner(forceinline=True)
+def to_int64(value):
+    """A float towards zero as Spark casts it: NaN is 0, beyond the edge is the edge."""
+    if value != value:
+        return np.int64(0)
+    if value >= 9223372036854775808.0:
+        return np.int64(9223372036854775807)
+    if value <= -9223372036854775808.0:
+        return np.int64(-9223372036854775808)
+    return np.int64(value)
+
+
+@inner(forceinline=True)
+def mix(seed, value):
+    """Folds 64 bits of a key into a hash (the finaliser of splitmix64)."""
+    z = (np.uint64(seed) ^ np.uint64(value)) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@inner(forceinline=True)
+def coordinate(value, origin):
+    """A value on the axis of a dimension: monotone, so that what is below stays below; NaN is above everything."""
+    if value != value:
+        return np.float32(FARTHEST)
+    return np.float32(min(max(value - origin, -FARTHEST), FARTHEST))
+
+
+
+@intrinsic
+def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
+    """Asks for the cache line of array[index], which will be read soon."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        place = builder.bitcast(builder.gep(data, [args[1]]), cgutils.voidptr_t)
+        function = builder.module.declare_intrinsic(
+            "llvm.prefetch", [cgutils.voidptr_t], ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, _I32, _I32, _I32])
+        )
+        builder.call(function, [place, *(ir.Constant(_I32, flag) for flag in (0, 3, 1))])  # to read, to keep, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), codegen
+
+
+@intrinsic
+def float_bits(typingctx: Any, value: Any) -> Any:
+    """The bits of a float64 as an integer."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], _I64)
+
+    return types.int64(types.float64), codegen
+
+
+def _checked(name: str, method: str) -> Any:
+    @intrinsic
+    def operation(typingctx: Any, a: Any, b: Any) -> Any:
+        result = types.Tuple((types.int64, types.boolean))
+
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            pair = getattr(builder, method)(args[0], args[1])
+            flag = builder.zext(builder.extract_value(pair, 1), ir.IntType(8))
+            flag = context.cast(builder, flag, types.uint8, types.boolean)
+            return context.make_tuple(builder, result, [builder.extract_value(pair, 0), flag])
+
+        return result(types.int64, types.int64), codegen
+
+    operation.__doc__ = f"a {name} b in 64 bits, and whether the true result lies outside of them."
+    return operation
+add_checked = _checked("+", "sadd_with_overflow")
+sub_checked = _checked("-", "ssub_with_overflow")
+mul_checked = _checked("*", "smul_with_overflow")
+
+
+
+@intrinsic
+def call(typingctx: Any, address: Any, job: Any) -> Any:
+    """Calls the int64(int64) function at an address: the kernels of an access path, and those of a predicate."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        function = builder.inttoptr(args[0], ir.FunctionType(ir.IntType(64), [ir.IntType(64)]).as_pointer())
+        return builder.call(function, [args[1]])
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def pointer(typingctx: Any, address: Any) -> Any:
+    """An address as a pointer, for `carray`."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.int64), codegen
+
+
+@inner(forceinline=True)
+def words_at(address, count):
+    """The int64 array of so many words at an address."""
+    return carray(pointer(address), (count,), np.int64)
+
+
+
+@intrinsic
+def copy_bytes(typingctx: Any, to: Any, source: Any, count: Any) -> Any:
+    """memcpy, from address to address."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        pointers = [builder.inttoptr(address, context.get_value_type(types.voidptr)) for address in args[:2]]
+        cgutils.raw_memcpy(builder, *pointers, args[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen

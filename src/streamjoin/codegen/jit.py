@@ -1,0 +1,160 @@
+"""Numba's decorators, with machine code kept in files of our own.
+
+Numba's cache looks only at the file of a function to tell whether its machine code is out of date, though ours call
+each other across files; and it unpickles whatever lies in its folder, damaged or not. Here every function and signature
+has one file, under a digest of all sources and circumstances that its machine code depends on, in a folder that nobody
+else can write to, with a checksum in front. Whatever is wrong with a file, it is as good as missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import re
+import sys
+from collections.abc import Callable
+from functools import cache, cached_property
+from typing import Any
+
+import llvmlite
+import numba
+from numba.core.caching import NullCache, _Cache
+from numba.core.ccallback import CFunc
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps as _dumps
+from numba.core.sigutils import normalize_signature
+
+from streamjoin.codegen.cache import GENERATED, ONE_AT_A_TIME, PACKAGE, imports_digest, kept
+
+KEPT_DAYS = 30  # since somebody last used it
+FILE = re.compile(r"\w+-[0-9a-f]{32}\.kernel")
+CHECKSUM = 32  # bytes
+
+# Numba annotates some of its functions and not others.
+rebuild: Any = CompileResult._rebuild
+dumps: Any = _dumps
+signature: Any = normalize_signature
+
+
+@cache
+def _sweep(folder: str) -> None:
+    """Removes what was not used for long: once per process, by one that compiles and so takes its time."""
+    kept("kernels").sweep(FILE, KEPT_DAYS)
+
+
+class KernelFiles(_Cache):
+    """The machine code of one function on the disk, a file for each signature. Numba asks it before it compiles."""
+
+    def __init__(self, function: Callable[..., Any], options: str) -> None:
+        code = function.__code__
+        self._name = function.__name__
+        # Read now: the file may be edited while the process runs.
+        self._identity = (
+            _module_digest(function.__module__),
+            function.__qualname__,
+            code.co_firstlineno,
+            hashlib.sha256(code.co_code).hexdigest(),
+            options,
+            (sys.version, numba.__version__, llvmlite.__version__),
+        )
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What was compiled for this signature, or None."""
+        target_context.refresh()
+        key = self._key(sig, target_context.codegen())
+        data = kept("kernels").read(self._file(key), renew=1)
+        if data is None or hashlib.sha256(memoryview(data)[CHECKSUM:]).digest() != data[:CHECKSUM]:
+            return None
+        try:
+            written_for, compiled = pickle.loads(memoryview(data)[CHECKSUM:])
+            if written_for != key:  # signatures are told apart by their texts only as far as these go
+                return None
+            return rebuild(target_context, *compiled)
+        except Exception:  # it refers to something that is no longer as it was
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keeps what was just compiled."""
+        if data.library.has_dynamic_globals or any(not part.can_cache for part in data.lifted):
+            return
+        key = self._key(sig, data.codegen)
+        content = dumps((key, data._reduce()))
+        kept("kernels").keep(self._file(key), hashlib.sha256(content).digest(), content)
+        _sweep(kept("kernels").path)
+
+    def _key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        return (sig, codegen.magic_tuple(), self._identity)
+
+    def _file(self, key: tuple[Any, ...]) -> str:
+        return f"{self._name}-{hashlib.sha256(str(key).encode()).hexdigest()[:32]}.kernel"
+
+    @property
+    def cache_path(self) -> str:
+        return kept("kernels").path
+
+    def enable(self) -> None:
+        pass
+
+    def disable(self) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass
+
+
+def _files(function: Callable[..., Any], options: str) -> Any:
+    """Where the machine code of a function is kept: nowhere unless other processes find the function by its name."""
+    ours = function.__module__.startswith((f"{PACKAGE}.", GENERATED))
+    module = sys.modules.get(function.__module__)
+    if not ours or module is None or vars(module) is not function.__globals__ or function.__closure__:
+        return NullCache()
+    return KernelFiles(function, options)
+
+
+@cache
+def _module_digest(name: str) -> str:
+    """A digest of a module's text and of all that it imports; a generated module is named by such a digest."""
+    return name if name.startswith(GENERATED) else f"{name} {imports_digest(f'import {name}')}"
+
+
+def njit(function: Callable[..., Any] | None = None, *, cache: bool = False, **options: Any) -> Any:
+    """`numba.njit`; with `cache`, the machine code is kept for the next process."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        made = numba.njit(**options)(function)
+        if cache:
+            made._cache = _files(function, str(sorted(options.items())))
+        return made
+
+    return decorate if function is None else decorate(function)
+
+
+def inner(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """A part of other kernels, never called from Python: that makes it quicker to compile."""
+    decorate = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
+    return decorate if function is None else decorate(function)
+
+
+class OnDemand:
+    """A function with an address, compiled when somebody asks for it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._files = _files(function, "by address")
+
+    @cached_property
+    def _compiled(self) -> Any:
+        with ONE_AT_A_TIME:
+            made: Any = CFunc(self._function, signature("int64(int64)"), locals={}, options={})
+            made._cache = self._files
+            made.compile()
+            return made
+
+    @property
+    def address(self) -> int:
+        return int(self._compiled.address)
+
+
+def on_demand(function: Callable[..., Any]) -> OnDemand:
+    """Makes a function from word to word callable by address, for other compiled code; see `atomics.call`."""
+    return OnDemand(function)

@@ -1,0 +1,391 @@
+"""From an analysed predicate to compiled kernels: what reads which columns, and the text of the generated modules.
+
+A generated module is a head (`match` for a predicate, `DIMS` for a scan) in front of the unchanged text of a kernel
+from `access/`; it is content-addressed, so that the next process finds it compiled.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from streamjoin.codegen.cache import PACKAGE, load_module
+from streamjoin.codegen.embed import Embedded, embed
+from streamjoin.codegen.emit import AT_ONCE, Emitter
+from streamjoin.codegen.values import Slot, Value
+from streamjoin.predicate.analysis import MAX_DIMS, Analysis, Dimension, Linear
+from streamjoin.predicate.tree import OTHER, Node, brief, columns, walk
+from streamjoin.predicate.types import Type
+
+JIT, INTRINSICS = f"{PACKAGE}.codegen.jit", f"{PACKAGE}.codegen.intrinsics"
+# Kernels of the rooms above, which generated text imports or repeats, are known here by their names alone.
+ARRIVE, JOB, LAYOUT = f"{PACKAGE}.intake.arrive", f"{PACKAGE}.access.job", f"{PACKAGE}.access.layout"
+REFINE, REFINE_WIDE = f"{PACKAGE}.access.refine", f"{PACKAGE}.access.refine_wide"
+STAND_INS = f"{PACKAGE}.access.stand_ins"
+
+PREPARE = """
+
+import {arrive} as arrive
+from numba import carray
+from {intrinsics} import pointer, words_at
+from {layout} import TROUBLE_FIELDS
+
+
+@on_demand
+def prepare(address):
+    frame = words_at(address, arrive.COLUMNS + {count})
+    n = frame[arrive.ROWS]
+    return compute(
+        {columns},
+        n,
+        carray(pointer(frame[arrive.ORIGIN]), ({dims},), np.float64),
+        arrive.flags_at(frame[arrive.KEEP], n),
+        arrive.boxes_at(frame, arrive.LO),
+        arrive.boxes_at(frame, arrive.HI),
+        arrive.boxes_at(frame, arrive.COORD),
+        arrive.floats_at(frame[arrive.WIDTH], {dims}),
+        arrive.keys_at(frame[arrive.KEY], n),
+        words_at(frame[arrive.TROUBLE], TROUBLE_FIELDS),
+    )
+"""
+ON_JOB = """
+
+import {job} as words
+from numba import carray
+from {intrinsics} import pointer, words_at
+from {layout} import COUNT, Stored
+
+
+@on_demand
+def on_job(address):
+    job = words_at(address, words.JOB_WORDS)
+    p, w = words_at(job[words.PROBE_COLUMNS], {probe_count}), words_at(job[words.STORED_COLUMNS], {stored_count})
+    room, length = job[words.STORED_ROOM], job[words.PROBE_ROOM]
+    stored = Stored(
+        {stored},
+        words.coord_of(job),
+        carray(pointer(job[words.STORED_KEY]), (1,), np.uint32),
+        words_at(job[words.STORED_AT], room),
+        carray(pointer(job[words.STORED_NUMBER]), (room,), np.uint32),
+    )
+    return np.int64(1) + np.int64(  # whoever raises an exception returns 0
+        sift(
+            {probe},
+            words_at(job[words.PROBE_SINCE], length),
+            words_at(job[words.PROBE_UNTIL], length),
+            words_at(job[words.PROBE_NUMBER], length),
+            stored,
+            job[words.NEWEST],
+            words.ranges_of(job),
+            words.path_of(job)[COUNT],
+            words.pairs_of(job),
+            words.test_of(job),
+            words.trouble_of(job),
+        )
+    )
+"""
+UNDERFLOW = 1e-30  # what a product of small numbers may lose by vanishing
+INLINE = '@inner(error_model="numpy", forceinline=True)'
+
+
+@dataclass(frozen=True)
+class Part:
+    """One array that a kernel reads: a column's values, its validity, or half of a string's digest."""
+
+    column: str
+    role: str  # "value", "valid", "high", "low"
+    type: Type
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        if self.role == "valid" or self.type.kind == "bool":
+            return np.dtype(np.bool_)
+        if self.type.kind in ("int", "float"):
+            return np.dtype(f"{self.type.kind}{self.type.bits}")
+        return np.dtype(np.int32 if self.type.kind == "date" else np.int64)
+
+
+@dataclass(frozen=True)
+class PairCode:
+    """The exact test in parts. A pair matches if all plain conjuncts and all costly ones hold."""
+
+    lines: list[str]  # statements, of which the first `cheap` are all that the plain conjuncts need
+    cheap: int
+    plain: list[str]
+    costly: list[tuple[int, Value]]  # by trouble code: to be asked only about pairs in the window
+
+
+def _name(dtype: np.dtype[Any]) -> str:
+    """NumPy's name of a type, as generated code writes it."""
+    return str(dtype).replace("bool", "bool_")
+
+
+def head() -> str:
+    """What a generated module imports for the code of predicates."""
+    return f"""\
+import numpy as np
+
+from {INTRINSICS} import add_checked, coordinate, float_bits, mix, mul_checked, prefetch, sub_checked
+from {INTRINSICS} import to_int64, truncated_div, up32
+from {JIT} import inner, njit, on_demand
+
+"""
+
+
+def kernel_text(kernel: str) -> str:
+    """The text of a kernel module without what a generated head supplies."""
+    supplied = (f"from {STAND_INS} import", "from __future__")
+    lines = inspect.getsource(import_module(kernel)).splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith(supplied))
+
+
+class Program:
+    """The compiled form of one predicate: for each side the arrays it needs, `prepare` and the kernels that probe."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self.analysis = analysis
+        self.dimensions: tuple[Dimension, ...] = analysis.dimensions[:MAX_DIMS]
+        self.keyed = bool(analysis.equalities)
+        self._types = {n.value: n.type for n in walk(analysis.tree) if n.op == "column" and n.type is not None}
+
+    @cached_property
+    def entry(self) -> dict[str, tuple[Part, ...]]:
+        """By side: what `prepare` reads, all of the predicate's columns with their validity."""
+        names = columns(self.analysis.tree)
+        return {side: self._parts(side, names, frozenset()) for side in "rs"}
+
+    @cached_property
+    def stored(self) -> dict[str, tuple[Part, ...]]:
+        """By side: what the exact test reads. Columns whose null rules out a match are never null here."""
+        names = columns(*self.analysis.exact)
+        return {side: self._parts(side, names, self.analysis.strict) for side in "rs"}
+
+    def _parts(
+        self, side: str, names: set[tuple[str, str]], never_null: frozenset[tuple[str, str]]
+    ) -> tuple[Part, ...]:
+        parts = []
+        for owner, name in sorted(names):
+            if owner != side:
+                continue
+            t = self._types[owner, name]
+            roles = ("high", "low") if t.kind in ("string", "binary") else ("value",)
+            parts += [Part(name, role, t) for role in roles]
+            if (owner, name) not in never_null:
+                parts.append(Part(name, "valid", t))
+        return tuple(parts)
+
+    def prepare(self, side: str) -> ModuleType:
+        """The module whose `prepare` filters arrivals of a side and computes their boxes and key hashes.
+
+        It is called by address, with a frame of `intake/arrive.py`.
+        """
+        parts = self.entry[side]
+        at = "carray(pointer(frame[arrive.COLUMNS + {}]), (n,), np.{})"
+        columns = [at.format(k, _name(part.dtype)) for k, part in enumerate(parts)]
+        on_frame = PREPARE.format(
+            arrive=ARRIVE, intrinsics=INTRINSICS, job=JOB, layout=LAYOUT,
+            count=len(parts),
+            dims=len(self.dimensions),
+            columns=f"({', '.join(columns)}{',' * (len(columns) == 1)})",
+        )
+        return load_module(head() + self.compute_text(side) + on_frame)
+
+    def exact(self, probing: str, wide: bool) -> ModuleType:
+        """The module whose `sift` tests candidates: arrivals of one side against stored tuples of the other.
+
+        `wide`: no access path narrows the candidates down, and matches are expected to be few among them.
+        """
+        return load_module(self._exact_text(probing, wide), self._embedded.inject)
+
+    def _exact_text(self, probing: str, wide: bool) -> str:
+        guarded = bool(self._costly(probing))
+        before = f"{head()}{self._embedded.text}GUARDED = {guarded}\n{self.match_text(probing)}\n"
+        return before + kernel_text(REFINE_WIDE if wide and not guarded else REFINE)
+
+    def exact_call(self, probing: str, wide: bool) -> ModuleType:
+        """The same test for worker threads: the module's `on_job` is called by address, with a job."""
+        return load_module(self._exact_text(probing, wide) + self._on_job_text(probing), self._embedded.inject)
+
+    def _on_job_text(self, probing: str) -> str:
+        def columns(array: str, room: str, parts: tuple[Part, ...]) -> str:
+            types = [_name(part.dtype) for part in parts]
+            views = [f"carray(pointer({array}[{k}]), (job[words.{room}],), np.{t})" for k, t in enumerate(types)]
+            return f"({', '.join(views)}{',' * (len(views) == 1)})"
+
+        p, w = self.stored[probing], self.stored[OTHER[probing]]
+        return ON_JOB.format(
+            arrive=ARRIVE, intrinsics=INTRINSICS, job=JOB, layout=LAYOUT,
+            probe_count=len(p),
+            stored_count=len(w),
+            probe=columns("p", "PROBE_ROOM", p),
+            stored=columns("w", "STORED_ROOM", w),
+        )
+
+    @property
+    def scan_dims(self) -> int:
+        """Two-sided dimensions; they come first. A one-sided one lets too much through to be worth a scan's while."""
+        return sum(dimension.two_sided for dimension in self.dimensions)
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """What a trouble code means: code k is a failure in the k-th text, counted from 1."""
+        nodes = (*self.analysis.exact, *self.analysis.filters["r"], *self.analysis.filters["s"])
+        keys = tuple(f"{brief(r)} = {brief(s)}" for r, s in self.analysis.equalities)
+        return (*(brief(node) for node in nodes), *keys)
+
+    @cached_property
+    def _embedded(self) -> Embedded:
+        function = next((node for node in walk(self.analysis.tree) if node.op == "function"), None)
+        return Embedded("", {}) if function is None else embed(function)
+
+    def _slots(self, side: str, parts: tuple[Part, ...], array: str, index: str) -> dict[tuple[str, str], Slot]:
+        places = {(part.column, part.role): f"{array}[{k}][{index}]" for k, part in enumerate(parts)}
+        slots = {}
+        for part in parts:
+            name = part.column
+            value = places.get((name, "value")) or places[name, "high"]
+            slots[side, name] = Slot(value, places.get((name, "valid")), places.get((name, "low")))
+        return slots
+
+    def match_text(self, probing: str) -> str:
+        """The exact test: `match` over the stored columns of both sides.
+
+        Comparisons are evaluated together, without branches; functions and what may overflow only where they hold.
+        """
+        pair = self.pair_code(probing)
+        lines = pair.lines
+        result = " & ".join(f"({code})" for code in pair.plain) or "True"
+        if pair.costly:
+            if pair.plain:
+                lines.insert(pair.cheap, f"    if not ({result}):\n        return False")
+            for _, value in pair.costly:  # a false one decides, whatever the others are
+                lines.append(f"    if not ({value.code} | ({value.bad or 'False'})):\n        return False")
+            for code, value in pair.costly:
+                if value.bad is not None:
+                    lines.append(f"    if {value.bad}:\n        if trouble[0] == 0:")
+                    lines.append(f"            trouble[0], trouble[1], trouble[2] = {code}, i, j\n        return False")
+            result = "True"
+        match = [INLINE, "def match(p, i, w, j, trouble):", *lines, f"    return {result}"]
+        asked = [f"    prefetch(w[{k}], j)" for k in range(len(self.stored[OTHER[probing]]))]
+        return "\n".join([*match, "\n", INLINE, "def fetch(w, j):", *(asked or ["    pass"])]) + "\n"
+
+    def pair_code(self, probing: str) -> PairCode:
+        """What the exact test computes of tuple i of columns p and stored tuple j of columns w."""
+        emitter = Emitter(self._pair_slots(probing))
+        costly = self._costly(probing)
+        plain = [emitter.truth(node).code for code, node in enumerate(self.analysis.exact, 1) if code not in costly]
+        while len(plain) > AT_ONCE:
+            groups = (plain[k : k + AT_ONCE] for k in range(0, len(plain), AT_ONCE))
+            plain = [emitter.set(" & ".join(f"({code})" for code in group)) for group in groups]
+        cheap = len(emitter.lines)
+        values = [(code, emitter.truth(node)) for code, node in costly.items()]
+        return PairCode(emitter.lines, cheap, plain, values)
+
+    def _pair_slots(self, probing: str) -> dict[tuple[str, str], Slot]:
+        stored = OTHER[probing]
+        slots = self._slots(probing, self.stored[probing], "p", "i")
+        return slots | self._slots(stored, self.stored[stored], "w", "j")
+
+    def _costly(self, probing: str) -> dict[int, Node]:
+        """Conjuncts, by code, that only pairs in the window may be asked about: functions, and what may overflow."""
+        emitter = Emitter(self._pair_slots(probing))
+        return {
+            code: node
+            for code, node in enumerate(self.analysis.exact, 1)
+            if node.op == "function" or emitter.value(node).bad is not None
+        }
+
+    def compute_text(self, side: str) -> str:
+        """For each arrival: is it worth keeping, its box, its key hash; and the widest box of all that are kept.
+
+        A store orders by the lower corners, `coord`; by the upper ones where there are no lower.
+        """
+        parts, analysis = self.entry[side], self.analysis
+        slots = self._slots(side, parts, "columns", "i")
+        emitter = Emitter(slots, indent=" " * 8)
+        emit = emitter.lines.append
+        for k, part in enumerate(parts):
+            if part.role == "valid" and (side, part.column) in analysis.strict:
+                emit(f"        if not columns[{k}][i]:\n            continue")
+        first = 1 + len(analysis.exact) + (len(analysis.filters["r"]) if side == "s" else 0)
+        coded = list(enumerate(analysis.filters[side], first))
+        trial = Emitter(slots)
+        for code, node in sorted(coded, key=lambda item: trial.value(item[1]).bad is not None):
+            value = emitter.truth(node)
+            self._refuse(emitter, value, code)
+            emit(f"        if not ({value.code}):\n            continue")
+        for d, dimension in enumerate(self.dimensions):
+            low, high = dimension.low(side), dimension.high(side)
+            low_code = self._bound(emitter, low, -1) if low else "-np.inf"
+            high_code = self._bound(emitter, high, 1) if high else "np.inf"
+            emit(f"        lo[{d}, i] = coordinate({low_code}, origin[{d}])")
+            emit(f"        hi[{d}, i] = coordinate({high_code}, origin[{d}])")
+            emit(f"        coord[{d}, i] = {'lo' if low else 'hi'}[{d}, i]")
+            if dimension.two_sided:
+                emit(f"        width[{d}] = max(width[{d}], up32(lo[{d}, i], hi[{d}, i]))")
+        if self.keyed:
+            seed = "np.uint64(0)"
+            first = 1 + len(analysis.exact) + len(analysis.filters["r"]) + len(analysis.filters["s"])
+            for code, pair in enumerate(analysis.equalities, first):
+                node = pair[0 if side == "r" else 1]
+                self._refuse(emitter, emitter.value(node), code, unless_ordered=True)
+                for half in self._key_parts(emitter, node):
+                    seed = emitter.set(f"mix({seed}, {half})")
+            emit(f"        key[i] = np.uint32({seed} >> np.uint64(32))")
+        lines = [
+            INLINE,
+            "def compute(columns, n, origin, keep, lo, hi, coord, width, key, trouble):",
+            "    kept = 0",
+            "    for d in range(len(width)):",
+            "        width[d] = 0",
+            "    for i in range(n):",
+            "        keep[i] = False",
+            *emitter.lines,
+            "        keep[i] = True",
+            "        kept += 1",
+            "    return kept",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _refuse(self, emitter: Emitter, value: Value, code: int, unless_ordered: bool = False) -> None:
+        """Reports an arrival whose value is out of range; not if it still compares rightly with what is in range."""
+        if value.bad is not None and not (unless_ordered and value.up):
+            emitter.lines.append(f"        if {value.bad}:\n            if trouble[0] == 0:")
+            emitter.lines.append(f"                trouble[0], trouble[1] = {code}, i\n            continue")
+
+    def _bound(self, emitter: Emitter, linear: Linear, direction: int) -> str:
+        """The end of an interval as float64, moved outwards by its slack, without limit where it cannot be computed."""
+        parts, sizes, bad = [f"{linear.constant!r}"] if linear.constant else [], [f"{linear.size!r}"], []
+        for factor, node in linear.terms:
+            value = emitter.value(node)
+            term = f"np.float64({value.code})" if factor == 1 else f"{factor!r} * np.float64({value.code})"
+            parts.append(term)
+            sizes.append(f"abs({term})")
+            if value.bad:
+                bad.append(f"({value.bad})")
+        code = emitter.set(" + ".join(parts))
+        if linear.slack:
+            slack = f"({linear.slack!r} * ({' + '.join(sizes)}) + {UNDERFLOW!r})"
+            code = emitter.set(f"{code} {'-' if direction < 0 else '+'} {slack}")
+        if linear.slack:  # a term moved across the comparison: NaN and infinities do not follow the rules of sums
+            code = emitter.set(f"{code} if abs({code}) < np.inf else {'-np.inf' if direction < 0 else 'np.inf'}")
+        if bad:
+            code = emitter.set(f"{'-np.inf' if direction < 0 else 'np.inf'} if {' | '.join(bad)} else {code}")
+        return code
+
+    def _key_parts(self, emitter: Emitter, node: Node) -> list[str]:
+        """64-bit patterns that are equal for equal values: one zero, one NaN."""
+        assert node.type is not None
+        if node.type.kind in ("string", "binary"):
+            return [f"np.uint64({half})" for half in emitter.halves(node)]
+        value = emitter.value(node)
+        if node.type.kind == "float":
+            wide = emitter.set(f"np.float64({value.code}) + 0.0")
+            return [f"np.uint64(float_bits(np.nan if {wide} != {wide} else {wide}))"]
+        return [f"np.uint64(np.int64({value.code}))"]

@@ -1,0 +1,189 @@
+"""Arrow columns as the arrays that kernels read."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamjoin.codegen.program import Part
+from streamjoin.codegen.records import Array
+from streamjoin.codegen.values import digest
+from streamjoin.errors import DataError
+from streamjoin.predicate.types import Type
+
+
+def physical_columns(table: pa.Table, parts: tuple[Part, ...], side: str) -> tuple[Array, ...]:
+    """The arrays for a side's parts, in order. Nulls hold zero; the validity says where."""
+    ready: dict[str, dict[str, Array]] = {}
+    found = []
+    for part in parts:
+        name = part.column
+        roles = ready.get(name)
+        if roles is None:
+            roles = ready[name] = _roles(flat(table.column(name)), part, side)
+        found.append(roles[part.role])
+    return tuple(found)
+
+
+def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column as one array."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # too long for one array of its type
+            column = pa.concat_arrays(column.chunks)
+    return column
+
+
+def as_numpy(array: pa.Array) -> Array:
+    """The values of a boolean or fixed-width array, nulls as whatever lies there.
+
+    Arrow's own to_numpy() imports pandas where it is installed, which takes longer than a small join.
+    """
+    dtype = _dtype(array.type)
+    if not len(array):
+        return np.zeros(0, dtype)
+    buffer = array.buffers()[1]
+    if dtype == np.bool_:
+        bits = np.unpackbits(np.frombuffer(buffer, np.uint8), count=array.offset + len(array), bitorder="little")
+        return bits[array.offset :].view(np.bool_)
+    return np.frombuffer(buffer, dtype, len(array), array.offset * dtype.itemsize)
+
+
+@lru_cache
+def _dtype(t: pa.DataType) -> np.dtype[Any]:
+    if pa.types.is_boolean(t):
+        return np.dtype(np.bool_)
+    kind = "f" if pa.types.is_floating(t) else "u" if pa.types.is_unsigned_integer(t) else "i"
+    return np.dtype(f"{kind}{t.bit_width // 8}")
+
+
+def cast(array: pa.Array, t: pa.DataType) -> pa.Array:
+    """The array as another type. Arrow takes its time even where there is nothing to do, and small batches are many."""
+    return array if array.type == t else array.cast(t)
+
+
+def row_numbers(rows: Array) -> pa.Array:
+    """Row numbers for take(). (`pa.array` imports pandas, too.)"""
+    rows = np.ascontiguousarray(rows, np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)])
+
+
+def take_rows(table: pa.Table, rows: Array) -> pa.Table:
+    """The rows with these numbers; in several chunks where one could not hold all of their text."""
+    try:
+        return table.take(row_numbers(rows))
+    except pa.ArrowNotImplementedError:  # Arrow can neither take rows of views nor encode them
+        plain = pa.schema([field.with_type(_without_view(field.type)) for field in table.schema])
+        if plain.equals(table.schema):
+            raise
+        return take_rows(table.cast(plain), rows).cast(table.schema)
+    except pa.ArrowInvalid:
+        if len(rows) < 2:
+            raise
+        half = len(rows) // 2
+        return pa.concat_tables([take_rows(table, rows[:half]), take_rows(table, rows[half:])])
+
+
+def _without_view(t: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(t):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(t) else t
+
+
+@lru_cache
+def lies_as(t: pa.DataType, dtype: np.dtype[Any]) -> bool:
+    """Does an Arrow column of this type lie in memory as an array of that one?"""
+    return bool((pa.types.is_integer(t) or pa.types.is_floating(t)) and _dtype(t) == dtype)
+
+
+def _roles(array: pa.Array, part: Part, side: str) -> dict[str, Array]:
+    if pa.types.is_dictionary(array.type) and array.dictionary.null_count:  # which no index tells
+        array = array.dictionary_decode()
+    valid = np.ones(len(array), np.bool_)
+    if array.null_count:
+        valid = as_numpy(array.is_valid())
+    elif lies_as(array.type, part.dtype):
+        return {"value": as_numpy(array), "valid": valid}
+    if part.type.kind in ("string", "binary"):
+        high, low = _digests(array)
+        return {"high": high, "low": low, "valid": valid}
+    try:
+        value = _values(array, part.type)
+    except (pa.ArrowInvalid, OverflowError) as error:
+        raise DataError(
+            f"{side}.{part.column} has type {array.type}, which the predicate reads as {part.type}, and holds a value "
+            f"that does not fit: {_extreme(array)} ({str(error).splitlines()[0]}); cast the column or filter it out"
+        ) from error
+    return {"value": value if value.dtype == part.dtype else value.astype(part.dtype), "valid": valid}
+
+
+def _extreme(array: pa.Array) -> str:
+    try:
+        return str(pc.max(array).as_py())
+    except Exception:
+        return "one of its values"
+
+
+def _values(array: pa.Array, t: Type) -> Array:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if t.kind == "null" or pa.types.is_null(array.type):
+        return np.zeros(len(array), np.int64)
+    if t.kind == "decimal":
+        return _unscaled(array, t)
+    if t.kind == "timestamp":
+        array = cast(array, pa.timestamp(t.unit, array.type.tz))
+    elif t.kind == "interval":
+        array = cast(array, pa.duration(t.unit))
+    elif t.kind == "date":
+        array = cast(array, pa.date32())
+    elif t.kind == "int":
+        array = cast(array, getattr(pa, f"int{t.bits}")())
+    elif t.kind == "float":
+        array = cast(array, pa.float64() if t.bits == 64 else pa.float32())
+    if array.null_count:
+        plain = {"timestamp": pa.int64(), "interval": pa.int64(), "date": pa.int32()}.get(t.kind, array.type)
+        array = array.view(plain).fill_null(False if t.kind == "bool" else 0)
+    return as_numpy(array)
+
+
+def _unscaled(array: pa.Array, t: Type) -> Array:
+    """Decimals as integers: value times 10**scale."""
+    array = array.cast(pa.decimal128(max(t.precision, array.type.precision), t.scale))
+    words = np.frombuffer(array.buffers()[1], np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
+    values = words[::2].copy()
+    if array.null_count:
+        values[~as_numpy(array.is_valid())] = 0
+    return values
+
+
+def _digests(array: pa.Array) -> tuple[Array, Array]:
+    if not pa.types.is_dictionary(array.type):
+        if pa.types.is_fixed_size_binary(array.type):
+            array = array.cast(pa.binary())
+        array = cast(array, _without_view(array.type)).dictionary_encode()
+    pairs = [(0, 0) if value is None else digest(value) for value in array.dictionary.to_pylist()]
+    table = np.array(pairs or [(0, 0)], np.int64)
+    codes = as_numpy(array.indices.fill_null(0))
+    return np.ascontiguousarray(table[codes, 0]), np.ascontiguousarray(table[codes, 1])
+
+
+def show_time(value: int, unit: str) -> str:
+    """A count of ticks as the time it stands for."""
+    return str(value) if unit == "int" else str(np.array(value, f"M8[{unit}]"))
+
+
+def show(value: Any, t: Type) -> str:
+    """A stored value as its user knows it."""
+    if t.kind == "timestamp":
+        return show_time(int(value), t.unit)
+    if t.kind == "date":
+        return show_time(int(value), "D")
+    if t.kind == "decimal":
+        return str(Decimal(int(value)).scaleb(-t.scale))
+    return str(value)

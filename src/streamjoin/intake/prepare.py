@@ -1,0 +1,214 @@
+"""Arrivals on their way in: checked, filtered, and turned into boxes and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.access.band.frozen import RunReader
+from streamjoin.access.band.index import BandStore
+from streamjoin.access.layout import TROUBLE_FIELDS
+from streamjoin.access.segment import Store
+from streamjoin.access.stores import STORES
+from streamjoin.access.tuples import Shape, Tuples
+from streamjoin.codegen.embed import reason
+from streamjoin.codegen.intrinsics import FARTHEST
+from streamjoin.codegen.program import Part, Program
+from streamjoin.codegen.records import Array, address
+from streamjoin.errors import DataError, PredicateError
+from streamjoin.intake import arrive
+from streamjoin.intake.columns import as_numpy, cast, flat, physical_columns, show
+from streamjoin.plan.plan import Plan
+from streamjoin.predicate.tree import OTHER
+
+EXACT = 2.0**22  # float32 tells neighbouring integers apart up to here; beyond, coordinates start at a nearer origin
+
+
+class Intake:
+    """Prepares the arrivals of both sides. The axes of the boxes are shared, so their origins are set once."""
+
+    def __init__(self, plan: Plan, program: Program, place: bool = False) -> None:
+        """`place`: the place in the window becomes the first dimension of every box, where no runs keep times apart."""
+        self._plan = plan
+        self.program = program
+        self._modules: dict[str, ModuleType] = {side: program.prepare(side) for side in "rs"}
+        # Where in `entry` the arrays are that the exact test reads.
+        self.stored = {side: [program.entry[side].index(part) for part in program.stored[side]] for side in "rs"}
+        self.origin: Array = np.zeros(len(program.dimensions))
+        self.anchored = not len(self.origin)
+        self._place = int(place)
+        self._place_origin: float | None = None
+
+    @property
+    def origins(self) -> tuple[float | None, ...]:
+        """Where the axes of the boxes begin, the place in the window first; None where no tuple has decided it yet."""
+        return (self._place_origin, *(float(x) if self.anchored else None for x in self.origin))
+
+    @origins.setter
+    def origins(self, origins: tuple[float | None, ...]) -> None:
+        self._place_origin = origins[0]
+        self.anchored = None not in origins[1:]
+        self.origin[:] = [origin or 0.0 for origin in origins[1:]]
+
+    def reader(self, side: str) -> RunReader:
+        """What probes frozen runs of a side. A predicate that leads to no access is tested in long stretches."""
+        probing = OTHER[side]
+        wide = not self.program.dimensions and not self.program.keyed
+        exact = self.program.exact(probing, wide)
+        return RunReader(self.shape(side), exact, partial(self.trouble, probing))
+
+    def builder(self, side: str) -> BandStore:
+        """What orders batches of a side for `freeze`."""
+        probing = OTHER[side]
+        return BandStore(self.shape(side), self.program.exact(probing, False), partial(self.trouble, probing))
+
+    def store(self, side: str) -> Store:
+        """An empty window store of a side."""
+        access, probing, shape = self._plan.access, OTHER[side], self.shape(side)
+        wide = access != "hash" and not shape.dims
+        store = STORES[access](shape, self.program.exact(probing, wide), partial(self.trouble, probing))
+        self._compile(store, probing)
+        return store
+
+    def shape(self, side: str) -> Shape:
+        """What tuples of a side look like to a window."""
+        program, boxes = self.program, self._place + len(self.program.dimensions)
+        dims = {"scan": program.scan_dims, "band": boxes, "sorted": boxes, "hash": 0}[self._plan.access]
+        return Shape(tuple(part.dtype for part in program.stored[side]), dims, program.keyed)
+
+    def trouble(self, probing: str, code: int, probe: tuple[Any, ...], stored: tuple[Any, ...]) -> DataError:
+        """The error for a pair whose predicate cannot be computed."""
+        parts, other = self.program.stored, OTHER[probing]
+        return overflow(self.program, code, {probing: (parts[probing], probe), other: (parts[other], stored)})
+
+    def _compile(self, store: Store, probing: str) -> None:
+        """Has the exact test compiled now: a predicate that does not compile fails before any work."""
+        none = np.zeros(0, np.int64)
+        columns = tuple(np.zeros(0, part.dtype) for part in self.program.stored[probing])
+        boxes = np.zeros((0, 0), np.float32)
+        with self.compiling():
+            store.warm_up(Tuples(columns, boxes, boxes, boxes, boxes, none.astype(np.uint32), none, none, none, none))
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """What does not compile inside is told in words of the predicate."""
+        try:
+            yield
+        except Exception as error:
+            if self.program.analysis.tree.op != "function":
+                raise
+            name = self.program.analysis.tree.value.__name__
+            raise PredicateError(
+                f"the predicate function {name} does not compile: {reason(error)}; use numbers, comparisons, math and "
+                "numpy functions that Numba knows, or write it as SQL text"
+            ) from error
+
+    def times(self, side: str, table: pa.Table) -> Array:
+        """The time column in ticks."""
+        name = self._plan.times[side]
+        array = flat(table.column(name))
+        if array.null_count:
+            row = int(np.argmax(as_numpy(array.is_null())))
+            raise DataError(
+                f"{side}.{name} is null in row {row} of {len(array)}: a tuple without a time lies in no window; "
+                "filter such rows out before joining"
+            )
+        try:
+            if self._plan.unit == "int":
+                return as_numpy(cast(array, pa.int64()))
+            zone = getattr(array.type, "tz", None)
+            return as_numpy(cast(array, pa.timestamp(str(self._plan.unit), zone)))
+        except pa.ArrowInvalid as error:
+            raise DataError(
+                f"{side}.{name} has a time that does not fit 64 bits in the joint unit "
+                f"{self._plan.unit}: {str(error).splitlines()[0]}"
+            ) from error
+
+    def prepare(
+        self, side: str, table: pa.Table, at: Array, opposite: int | Array, first: int
+    ) -> tuple[Tuples, Array | None]:
+        """The batch for its store and for probing, numbered from `first`, and which rows it kept (None: all).
+
+        Rows that cannot match anything, by themselves, are left out here.
+        """
+        program, n, place = self.program, table.num_rows, self._place
+        entry = physical_columns(table, program.entry[side], side)
+        at = at if at.flags.writeable else at.copy()  # kernels are compiled apart for what they must not write
+        dims = place + len(program.dimensions)
+        keep, key = np.empty(n, np.bool_), np.zeros(n, np.uint32)
+        boxes, width = np.zeros((3, dims, n), np.float32), np.zeros(dims, np.float32)
+        lo, hi, coord = boxes
+        into = keep, lo[place:], hi[place:], coord[place:], width[place:], key
+        count = self._run(side, entry, *into)
+        if not self.anchored and count:
+            self._anchor(lo[place:, keep], hi[place:, keep])
+            count = self._run(side, entry, *into)
+        since, until = self._plan.window.reach(side, at, opposite)
+        if place:
+            self._put_on_axis(since, lo[0])
+            self._put_on_axis(until, hi[0])
+            self._put_on_axis(at, coord[0])
+        columns = tuple([entry[k] for k in self.stored[side]])
+        number = np.arange(first, first + count, dtype=np.int64)
+        if count == n:
+            return Tuples(columns, lo, hi, coord, width, key, at, since, until, number), None
+        columns = tuple(column[keep] for column in columns)
+        lo, hi, coord = boxes[..., keep]
+        return Tuples(columns, lo, hi, coord, width, key[keep], at[keep], since[keep], until[keep], number), keep
+
+    def _run(self, side: str, entry: tuple[Array, ...], keep: Array, *into: Array) -> int:
+        """Has the arrivals' boxes and keys computed. Returns how many are kept."""
+        trouble = np.zeros(TROUBLE_FIELDS, np.int64)
+        lo, hi, coord, width, key = into
+        frame = np.zeros(arrive.COLUMNS + len(entry), np.int64)
+        frame[arrive.ROWS], (frame[arrive.DIMS], frame[arrive.STRIDE]) = len(keep), lo.shape
+        arrays = (self.origin, keep, lo, hi, coord, width, key, trouble)
+        frame[arrive.ORIGIN : arrive.TROUBLE + 1] = [address(array) for array in arrays]
+        frame[arrive.COLUMNS :] = [address(array) for array in entry]
+        count = arrive.prepare(self.function(side), address(frame))
+        if trouble[0]:
+            row = int(trouble[1])
+            values = tuple(column[row] for column in entry)
+            raise overflow(self.program, int(trouble[0]), {side: (self.program.entry[side], values)})
+        return int(count)
+
+    def function(self, side: str) -> int:
+        """The address of the function that computes a side's boxes and keys."""
+        return int(self._modules[side].prepare.address)
+
+    def _anchor(self, lo: Array, hi: Array) -> None:
+        """Moves the origin of axes whose values are too large for float32 to tell neighbours apart."""
+        origin = self.origin.copy()
+        for d in range(len(origin)):
+            values = np.concatenate([lo[d], hi[d]])
+            values = values[np.abs(values) < FARTHEST]
+            if len(values) and np.abs(values).max() > EXACT:
+                origin[d] += float(np.median(values))
+        self.origin[:] = origin  # at once: an interruption leaves all axes as they were, or all moved
+        self.anchored = True
+
+    def _put_on_axis(self, places: Array, axis: Array) -> None:
+        """Places as coordinates; far from the first one seen they may coincide, but never change their order."""
+        if self._place_origin is None:
+            self._place_origin = float(places[0]) if len(places) else 0.0
+        np.subtract(places, self._place_origin, out=axis, dtype=np.float64, casting="unsafe")
+
+
+def overflow(program: Program, code: int, found: dict[str, tuple[tuple[Part, ...], tuple[Any, ...]]]) -> DataError:
+    """The error for a value that does not fit 64 bits, with the tuples that led to it."""
+    values = [
+        f"{side}.{part.column} = {show(value, part.type)}"
+        for side, (parts, row) in sorted(found.items())
+        for part, value in zip(parts, row, strict=True)
+        if part.role == "value"
+    ]
+    return DataError(
+        f"integer overflow in {program.troubles[code - 1]} for {', '.join(values)}: the result does not fit its type; "
+        "cast an operand to DOUBLE, or filter such values out"
+    )

@@ -1,0 +1,1 @@
+"""Two streams in one process: what is pushed, and what comes out."""

@@ -1,0 +1,517 @@
+"""The join of two live streams inside one process.
+
+push_r, push_s ──▶ check ──▶ late? ──▶ prepare ──▶ engine ──▶ rows ──▶ (order) ──▶ poll
+"""
+
+from __future__ import annotations
+
+import time as clock
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.access.tuples import Tuples
+from streamjoin.codegen.records import Array
+from streamjoin.errors import ClosedError, LateError, OptionError, SchemaError, StreamjoinError, WindowError, shown
+from streamjoin.intake.batches import as_table
+from streamjoin.intake.columns import show_time, take_rows
+from streamjoin.intake.prepare import Intake
+from streamjoin.interrupts import Section
+from streamjoin.live.engine import Engine, Parallel, Sequential
+from streamjoin.plan.plan import SIDES, Plan, make_plan
+from streamjoin.predicate.tree import OTHER
+from streamjoin.results.output import Output, Punctuation, Snapshot
+from streamjoin.results.rows import single_batch, widened
+from streamjoin.threads.driver import Setup
+from streamjoin.windows import SINCE_EVER
+from streamjoin.windows.watermark import Watermark
+from streamjoin.windows.window import ticks
+
+LATE = ("drop", "error", "keep")
+OVERLOAD = ("block", "shed")
+CHUNK = 1 << 16  # tuples of one push after which workers are told what has expired
+
+
+class Stream:
+    """What the join knows of one side."""
+
+    def __init__(self, schema: pa.Schema, max_delay: int) -> None:
+        self.schema = schema
+        self.watermark = Watermark(max_delay)
+        self.pushed = 0  # tuples accepted, which is also the next position
+        self.late = 0
+        self.shed = 0
+        self.kept_back: list[pa.RecordBatch] = []
+
+
+class Join:
+    """Joins two streams as they come.
+
+    Push record batches of either side in any rhythm from any thread, and poll for results. With algorithm="kang" they
+    are ready when a push returns; workers of a parallel algorithm hand them out a little later, all of them by close().
+
+    Interrupted by Ctrl-C inside one of its methods, a join is as if the call had not begun, or it has failed: then each
+    further push, advance and poll, and the first close(), raise a ClosedError that names the call.
+
+    algorithm     "kang" (one core, in the pushing thread), "cell", "biclique", "handshake", "low_latency", "grid",
+                  "hells" (an OpenCL device) or "auto"
+    workers       threads of a parallel algorithm, any number from 1 up; layout=(rows, columns) of a "grid"
+    rate          expected tuples/s of each stream, or (r, s): what "auto" decides by
+    batch         most tuples that travel together between workers
+    overload      "block": a push waits while the workers are behind; "shed": what does not fit is dropped and counted
+    pin           keeps every worker on a core of its own, along the machine's topology
+    device        of "hells": an index (`streamjoin doctor` lists them), a type such as "gpu", or a part of its name
+    memory        of "hells": where windows lie, "host" or "device", or "parts" if they are too large for the device;
+                  "auto" decides by the device's properties
+
+    >>> import pyarrow as pa, streamjoin as sj
+    >>> trades = pa.schema({"ts": pa.int64(), "price": pa.float64()})
+    >>> quotes = pa.schema({"ts": pa.int64(), "bid": pa.float64()})
+    >>> with sj.Join(r=trades, s=quotes, on="abs(r.price - s.bid) <= 0.5", within=10, time="ts") as join:
+    ...     join.push_r({"ts": [1, 2], "price": [10.0, 20.0]})
+    ...     join.push_s({"ts": [5], "bid": [10.25]})
+    ...     [batch.to_pylist() for batch in join.poll()]
+    [[{'ts_r': 1, 'price': 10.0, 'ts_s': 5, 'bid': 10.25}]]
+    """
+
+    def __init__(
+        self,
+        *,
+        r: pa.Schema,
+        s: pa.Schema,
+        on: Any,
+        within: Any,
+        time: Any = None,
+        how: str = "inner",
+        algorithm: str = "auto",
+        access: str = "auto",
+        workers: int | str = "auto",
+        layout: Any = "auto",
+        rate: Any = None,
+        batch: int = 64,
+        overload: str = "block",
+        pin: bool = False,
+        device: int | str | None = None,
+        memory: str = "auto",
+        ordered: bool = False,
+        max_delay: Any = 0,
+        late: str = "drop",
+        suffixes: Any = ("_r", "_s"),
+        punctuations: bool = False,
+    ) -> None:
+        for side, schema in (("r", r), ("s", s)):
+            if not isinstance(schema, pa.Schema):
+                raise SchemaError(f"{side}= must be a pyarrow.Schema, not {type(schema).__name__}")
+        r, s = widened(r), widened(s)
+        if late not in LATE:
+            raise OptionError(f'late="{late}" is not one of {", ".join(LATE)}')
+        if overload not in OVERLOAD:
+            raise OptionError(f'overload="{overload}" is not one of {", ".join(OVERLOAD)}')
+        if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= CHUNK:
+            raise OptionError(f"batch={shown(batch)} must be a whole number of tuples from 1 to {CHUNK:,}")
+        self.plan: Plan = make_plan(
+            r,
+            s,
+            on=on,
+            within=within,
+            time=time,
+            how=how,
+            algorithm=algorithm,
+            access=access,
+            workers=workers,
+            layout=layout,
+            rate=rate,
+            suffixes=suffixes,
+            max_delay=max_delay,
+            device=device,
+            memory=memory,
+        )
+        if (ordered or punctuations) and self.plan.unit is None:
+            raise WindowError('ordered results and punctuations need time columns; give time="ts"')
+        delay = self._delay(max_delay)
+        self._intake = Intake(self.plan, self.plan.program())
+        self._late_policy = late
+        self._shedding = overload == "shed"
+        self._streams = {"r": Stream(r, delay), "s": Stream(s, delay)}
+        # Is lateness a matter here? A window of rows alone knows none.
+        self._timely = self.plan.unit is not None and (not self.plan.window.by_rows or ordered or punctuations)
+        self._output = Output(self.plan, ordered, punctuations)
+        self._section = Section()  # one operation at a time; `under_way` is set from its first change to its last
+        self._closed = False  # takes nothing more
+        self._stopped = False  # close() has come to its end
+        self._failure: BaseException | None = None
+        self._interrupted = False  # as for the failure: results are missing, and nobody has been told which
+        self._engine = self._make_engine(batch, pin)
+        self._started = clock.perf_counter()
+        try:
+            self._engine.start()
+        except BaseException as error:
+            self._engine.fail(error)
+            raise
+
+    def _make_engine(self, batch: int, pin: bool) -> Engine:
+        plan, output = self.plan, self._output
+        if plan.algorithm == "kang":
+            return Sequential(self._intake, output.pairs, output.settled)
+        setup = Setup(plan.algorithm, plan.workers, plan.layout, batch, pin=pin)
+        engine = Parallel(plan, self._intake, setup, output.pairs, output.settled)
+        # A join that was never closed must not leave threads behind.
+        weakref.finalize(self, engine.fail, ClosedError("the join was given up without close()"))
+        return engine
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the results."""
+        return self._output.schema
+
+    def push_r(self, batch: Any) -> None:
+        """Adds tuples to the left stream: a record batch, a table of any supported kind, or a dict of arrays."""
+        self._push("r", batch)
+
+    def push_s(self, batch: Any) -> None:
+        """Adds tuples to the right stream."""
+        self._push("s", batch)
+
+    def advance(self, r: Any = None, s: Any = None) -> None:
+        """Promises that no tuple below these times follows: on a quiet stream, lets windows expire and results go."""
+        self._operate(self._advance, r, s)
+
+    def _advance(self, r: Any, s: Any) -> None:
+        self._check_open()
+        promised = {side: self._as_ticks(side, time) for side, time in (("r", r), ("s", s)) if time is not None}
+        self._section.under_way = "advance"
+        for side, time in promised.items():
+            self._streams[side].watermark.promise(time)
+        self._moved_on()
+
+    def poll(self, timeout: float = 0.0) -> Iterator[pa.RecordBatch | Punctuation]:
+        """What is ready, each batch handed out once. Waits up to `timeout` seconds if nothing is."""
+        taken = False
+        try:
+            ready = self._output.wait(timeout, lambda: self._closed or self._engine.failure is not None)
+            for _ in range(ready):
+                taken = True
+                if (item := self._output.hand_over()) is None:
+                    break
+                yield item
+            if not self._closed:
+                self._raise_failure()
+            self._raise_interruption()
+        except GeneratorExit:  # whoever polls wants no more
+            raise
+        except BaseException as error:
+            if taken:  # a list that was being filled may be lost, with all that was handed out before
+                self._fail("poll", error)
+            raise
+
+    @contextmanager
+    def filling(self) -> Iterator[None]:
+        """Inside, workers compare nothing: windows are only filled. For benchmarks that begin with full windows."""
+        try:
+            with self._engine.filling():
+                yield
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self._fail("filling", error)
+            raise
+
+    def late(self) -> list[tuple[str, pa.RecordBatch]]:
+        """Late tuples handed back under late="keep", since the last call."""
+        handed: list[tuple[str, pa.RecordBatch]] = []
+        try:
+            self._operate(self._hand_back, handed)
+            return handed
+        except BaseException as error:
+            if handed:
+                self._fail("late", error)
+            raise
+
+    def _hand_back(self, handed: list[tuple[str, pa.RecordBatch]]) -> None:
+        self._section.under_way = "late"
+        handed += [(side, batch) for side in SIDES for batch in self._streams[side].kept_back]
+        for stream in self._streams.values():
+            stream.kept_back = []
+
+    def close(self) -> None:
+        """Ends both streams. Everything pushed has been joined; what is ready stays in poll().
+
+        Raises the error that stopped the workers, if no push or poll has yet, or a ClosedError if an interruption left
+        the join incomplete. If it is interrupted itself, a second close() ends what is left and says so.
+        """
+        self._operate(self._close)
+
+    def _close(self) -> None:
+        if self._stopped:
+            return
+        self._section.under_way = "close"
+        self._closed = True
+        self._output.let_go()
+        if self._failure is None:
+            for stream in self._streams.values():
+                stream.watermark.finish()
+            self._output.note(self._snapshot())
+        else:  # a push that was broken off may have reached some workers only
+            self._engine.fail(self._failure)
+        self._engine.finish()
+        if self._failure is None and self._engine.failure is None:
+            self._engine.settle()
+        self._output.clear()
+        self._stopped = True
+        self._raise_failure()
+        self._raise_interruption()
+
+    def _raise_failure(self) -> None:
+        """Tells what stopped the workers, once."""
+        if self._failure is None and self._engine.failure is not None:
+            self._failure = self._engine.failure
+            raise self._failure
+
+    def _raise_interruption(self) -> None:
+        if self._interrupted:
+            raise ClosedError(f"the join is incomplete: {self._failure}")
+
+    def __enter__(self) -> Join:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except BaseException:
+            if error is None:  # the first error is the one to be told
+                raise
+
+    def stats(self) -> dict[str, Any]:
+        """What has happened so far.
+
+        Per side: tuples pushed, late and shed, the window and its bytes. For the join: results, comparisons, rates per
+        second, latency in milliseconds (arrival of the later tuple until the result is handed out), the punctuation and
+        how far it lies behind the input, results waiting for their order. Per worker: windows, comparisons per second,
+        queue depth, messages and tuples forwarded.
+        """
+        engine, output = self._engine.stats(), self._output
+        seconds = max(clock.perf_counter() - self._started, 1e-9)
+        sides = {}
+        for side, stream in self._streams.items():
+            counts = {"pushed": stream.pushed, "late": stream.late, "shed": stream.shed}
+            rate = {"pushed_per_s": stream.pushed / seconds}
+            sides[side] = counts | rate | engine[side] | {"payload_bytes": output.rows[side].nbytes}
+        for worker in engine["workers"]:
+            worker["comparisons_per_s"] = worker["comparisons"] / seconds
+        mark = self._mark()
+        return {
+            "algorithm": self.plan.algorithm,
+            "access": self.plan.access,
+            **sides,
+            "seconds": seconds,
+            "results": output.results,
+            "results_per_s": output.results / seconds,
+            "comparisons": engine["comparisons"],
+            "comparisons_per_s": engine["comparisons"] / seconds,
+            "latency_ms": output.latencies(),
+            "punctuation": None if output.punctuation == SINCE_EVER else output.punctuation,
+            "punctuation_lag": mark - output.punctuation if SINCE_EVER < output.punctuation <= mark else None,
+            "order_buffer": output.waiting,
+            "order_buffer_max": output.buffered,
+            "workers": engine["workers"],
+            **({"device": engine["device"]} if "device" in engine else {}),
+        }
+
+    def _delay(self, max_delay: Any) -> int:
+        if self.plan.unit is None or (isinstance(max_delay, int) and max_delay == 0):
+            if max_delay != 0:
+                raise WindowError(f'max_delay={shown(max_delay)} needs time columns; give time="ts"')
+            return 0
+        delay = ticks(max_delay, self.plan.unit, "max_delay")
+        if delay < 0:
+            raise WindowError(f"max_delay={shown(max_delay)} is negative; it says by how much a tuple may be late")
+        return delay
+
+    def _check_open(self) -> None:
+        if not self._closed:
+            self._raise_failure()
+        if self._failure is not None:
+            raise ClosedError(f"the join has failed and takes nothing more: {self._failure}") from self._failure
+        if self._closed:
+            raise ClosedError("the join is closed and takes nothing more; create a new Join")
+
+    def _operate(self, action: Callable[..., None], *arguments: Any) -> None:
+        """Runs an operation alone, and as a whole or not at all.
+
+        An interruption (Ctrl-C) may come between any two steps, here too. So an operation notes its name before its
+        first change, and the note goes with its last. Whoever meets a note on the way in, or with an error on the way
+        out, knows that something was broken off, wherever that was: the join has failed and says so from then on.
+        """
+        if self._section.mine:  # called by a signal handler in the middle of another operation
+            self._fail(self._section.under_way or "another call", None)
+        self._section.run(self._as_a_whole, action, *arguments)
+
+    def _as_a_whole(self, action: Callable[..., None], *arguments: Any) -> None:
+        section = self._section
+        if section.under_way is not None:
+            self._fail(section.under_way, None)
+        try:
+            action(*arguments)
+            section.under_way = None
+        except BaseException as error:
+            if section.under_way is not None:
+                self._fail(section.under_way, error)
+            raise
+
+    def _fail(self, name: str, error: BaseException | None) -> None:
+        """Nothing can be completed any more, because of an error in an operation. The first one counts."""
+        if self._failure is None:
+            if error is not None and (isinstance(error, StreamjoinError) or error is self._engine.failure):
+                self._failure = error
+            else:
+                kind = f" by {type(error).__name__}" if error is not None else ""
+                self._failure = ClosedError(
+                    f"{name}() was interrupted{kind}, and what it was given or was to hand out may be lost in part; "
+                    "create a new Join"
+                )
+                self._interrupted = True
+                self._stopped = False  # close() has something to say, even if it has ended
+        self._engine.fail(self._failure)
+        self._section.under_way = None
+
+    def _push(self, side: str, data: Any) -> None:
+        self._operate(self._take, side, data, clock.perf_counter_ns())
+
+    def _take(self, side: str, data: Any, moment: int) -> None:
+        self._check_open()
+        stream, name = self._streams[side], f"push_{side}"
+        table = as_table(side, data, stream.schema)
+        if self._timely and not self._shedding:
+            self._section.under_way = name
+            at = self._engine.take(side, table, stream.watermark)
+            if at is not None:
+                self._accept_taken(side, table, at, moment)
+                return
+            self._section.under_way = None  # it has changed nothing
+        shed = table.num_rows - self._engine.admit(side, table.num_rows) if self._shedding else 0
+        admitted = table = table.slice(0, table.num_rows - shed)
+        times = self._intake.times(side, table) if self.plan.unit is not None else None
+        late = self._late_rows(side, table, times)
+        if late is not None and times is not None:
+            on_time = np.flatnonzero(~late)
+            table, times = take_rows(table, on_time), times[on_time]
+        first_position = stream.pushed
+        if self.plan.window.by_rows or times is None:
+            at = np.arange(first_position, first_position + table.num_rows, dtype=np.int64)
+        else:
+            at = times
+        number = self._output.rows[side].next
+        batch, kept = self._intake.prepare(side, table, at, self._streams[OTHER[side]].pushed, number)
+        self._section.under_way = name  # from here on the tuples are part of the join: what goes wrong ends it
+        stream.shed += shed
+        if late is not None:
+            self._set_aside(stream, take_rows(admitted, np.flatnonzero(late)))
+        self._accept(side, table, times, batch, kept, moment)
+
+    def _accept(
+        self, side: str, table: pa.Table, times: Array | None, batch: Tuples, kept: Array | None, moment: int
+    ) -> None:
+        stream, rows = self._streams[side], table
+        if kept is not None:
+            rows = take_rows(table, np.flatnonzero(kept))
+        if rows.num_rows:
+            kept_times = times if times is None or kept is None else times[kept]
+            self._output.append(side, rows, int(batch.at.max()), kept_times, moment)
+        counted = np.arange(table.num_rows + 1) if kept is None else np.concatenate([[0], np.cumsum(kept)])
+        step = max(table.num_rows, 1) if isinstance(self._engine, Sequential) else CHUNK
+        for begin in range(0, table.num_rows, step):
+            end = min(begin + step, table.num_rows)
+            self._engine.arrive(side, batch.part(int(counted[begin]), int(counted[end])))
+            stream.pushed += end - begin
+            if times is not None:
+                stream.watermark.advance(times[begin:end])
+            self._expire()
+        self._moved_on()
+
+    def _accept_taken(self, side: str, table: pa.Table, at: Array, moment: int) -> None:
+        """A batch lies on its tape already."""
+        stream = self._streams[side]
+        if len(at):
+            newest = int(at.max())
+            self._output.append(side, table, newest, at, moment)
+            stream.watermark.newest = max(stream.watermark.newest, newest)
+        stream.pushed += len(at)
+        self._engine.send(side, at)
+        self._moved_on()
+
+    def _moved_on(self) -> None:
+        """The input has come further: what has expired goes, what is complete is handed out."""
+        self._expire()
+        self._output.note(self._snapshot())
+        self._engine.settle()
+
+    def _snapshot(self) -> Snapshot:
+        rows = self._output.rows
+        return Snapshot((rows["r"].next, rows["s"].next), self._mark(), (self._horizon("r"), self._horizon("s")))
+
+    def _mark(self) -> int:
+        """Below this time no tuple follows on either side."""
+        if not self._timely:
+            return SINCE_EVER
+        return min(stream.watermark.value for stream in self._streams.values())
+
+    def _horizon(self, stored: str) -> int:
+        """Tuples of a side below this place meet no further arrival."""
+        side, window = OTHER[stored], self.plan.window
+        stream = self._streams[side]
+        place = stream.pushed if window.by_rows else stream.watermark.value
+        return window.horizon(side, place, self._streams[stored].pushed)
+
+    def _expire(self) -> None:
+        for stored in SIDES:
+            horizon = self._horizon(stored)
+            if horizon > SINCE_EVER:
+                self._engine.expire(stored, horizon, self._streams[OTHER[stored]].pushed)
+
+    def _late_rows(self, side: str, table: pa.Table, times: Array | None) -> Array | None:
+        """Which rows came too late for their window; None if none did. Changes nothing."""
+        if times is None or not self._timely:
+            return None
+        watermark = self._streams[side].watermark
+        late = watermark.late(times)
+        if late is None or self._late_policy != "error":
+            return late
+        row, name = int(np.argmax(late)), self.plan.times[side]
+        reached = max(int(times[:row].max()) if row else SINCE_EVER, watermark.newest)
+        unit = str(self.plan.unit)
+        reason = (
+            f"the stream was promised to have passed {show_time(watermark.promised, unit)}; promise less in advance()"
+            if int(times[row]) < watermark.promised
+            else f"the stream has reached {show_time(reached, unit)}; raise max_delay"
+        )
+        raise LateError(
+            f"{side}.{name} = {table.column(name)[row].as_py()} in row {row} came too late: {reason}, "
+            'or choose late="drop" or "keep"'
+        )
+
+    def _set_aside(self, stream: Stream, late: pa.Table) -> None:
+        stream.late += late.num_rows
+        if self._late_policy == "keep":
+            stream.kept_back.append(single_batch(late))
+
+    def _as_ticks(self, side: str, time: Any) -> int:
+        field = self._streams[side].schema.field(self.plan.times[side]) if self.plan.unit else None
+        if field is None:
+            raise WindowError('advance() needs time columns; give time="ts"')
+        whole = self.plan.unit != "int" or (isinstance(time, (int, np.integer)) and not isinstance(time, bool))
+        try:
+            column = pa.array([time], field.type) if whole else None
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            column = None
+        if column is None:
+            kind = "an integer" if self.plan.unit == "int" else "a datetime"
+            raise WindowError(
+                f"advance({side}={shown(time)}): {side}.{field.name} has type {field.type}; give {kind} that fits it"
+            )
+        return int(self._intake.times(side, pa.table({field.name: column}))[0])

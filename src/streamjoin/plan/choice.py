@@ -1,0 +1,340 @@
+"""What "auto" makes of the model: algorithm, workers and layout of a join, with reasons in numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from streamjoin.errors import OptionError, shown, suggest
+from streamjoin.plan.costs import BATCH, Costs, Price, calibrated
+from streamjoin.plan.formulas import (
+    Layout,
+    Load,
+    Stay,
+    best_layout,
+    busy,
+    chain_node,
+    grid_node,
+    half_node,
+    handshake_latency_bound,
+    latency,
+    load_of,
+    max_bandwidth,
+)
+
+MAX_WORKERS = 1_000_000  # no machine has so many cores
+
+PARALLEL = ("cell", "biclique", "handshake", "low_latency", "grid")
+ALGORITHMS = ("auto", "kang", *PARALLEL, "hells")
+ENOUGH = 0.7  # the part of a core's time up to which one worker is enough
+ROOMIER = 1.25  # a grid may have so many times the workers it needs, if they make a better rectangle
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be joined, as far as it is known. `boxes`: does a scan have any; `hit_rate` 0: results not counted."""
+
+    access: str
+    stay: Stay | None
+    rate_r: float | None = None
+    rate_s: float | None = None
+    hit_rate: float = 0.0
+    boxes: bool = True
+    stretch: int = BATCH  # tuples that are dealt in one turn
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user has fixed."""
+
+    algorithm: str = "auto"
+    workers: int | str = "auto"
+    layout: Layout | str = "auto"
+
+
+ANYTHING = Wish()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a join is spread over workers, and why. The layout is m x n of a grid, 1 x workers of anything else."""
+
+    algorithm: str
+    workers: int
+    layout: Layout
+    batch: int
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Option:
+    algorithm: str
+    layout: Layout
+    busy: float
+    latency: float
+
+    @property
+    def workers(self) -> int:
+        return self.layout[0] * self.layout[1]
+
+    def __str__(self) -> str:
+        if self.algorithm == "grid":
+            return f"a {self.layout[0]} x {self.layout[1]} grid"
+        return f"{'two halves' if self.algorithm == 'biclique' else 'a chain'} of {self.workers}"
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A task whose rates are known, on so many cores."""
+
+    task: Task
+    load: Load
+    costs: Costs
+    cores: int
+
+    @property
+    def price(self) -> Price:
+        return self.costs.price(self.task.access, self.task.boxes)
+
+    @property
+    def scans(self) -> bool:
+        return self.price.comparison > 0
+
+    @property
+    def alone(self) -> float:
+        """How busy one worker would be."""
+        return busy(grid_node(self.load, 1, 1), self.price, self.task.hit_rate)
+
+    def option(self, algorithm: str, layout: Layout) -> _Option:
+        task, costs, workers = self.task, self.costs, layout[0] * layout[1]
+        if algorithm == "grid":
+            node = grid_node(self.load, *layout)
+        else:
+            node = (half_node if algorithm == "biclique" else chain_node)(self.load, workers)
+        price = replace(self.price, probe=self.price.probe + costs.hop / BATCH)  # a message is taken, at least
+        if algorithm in ("handshake", "cell"):
+            node = replace(node, stored=1.0 if algorithm == "handshake" else 0.0)
+        wait = latency(self.load, node, price, costs.hop, task.stretch, task.hit_rate)
+        return _Option(algorithm, layout, busy(node, price, task.hit_rate), wait)
+
+    def of(self, algorithm: str, workers: int) -> _Option:
+        """An algorithm with so many workers, in their best layout."""
+        return self.option(algorithm, best_layout(self.load, workers) if algorithm == "grid" else (1, workers))
+
+    def fitting(self, algorithm: str, fewest: int) -> _Option:
+        """The optimal degree: the fewest workers that do not fall behind, but no more than there are cores.
+
+        A grid takes a few more if they are nearer to a square, as the paper's figure 6 does: 8 or 9 instead of 7.
+        """
+        tried = (self.of(algorithm, n) for n in range(min(fewest, self.cores), self.cores + 1))
+        best = next((option for option in tried if option.busy <= 1), None) or self.of(algorithm, self.cores)
+        if algorithm == "grid":
+            for n in range(best.workers + 1, min(self.cores, math.ceil(best.workers * ROOMIER)) + 1):
+                wider = self.of(algorithm, n)
+                if min(wider.layout) > min(best.layout) and wider.latency < best.latency:
+                    best = wider
+        return best
+
+
+def choose(task: Task, cores: int, wish: Wish = ANYTHING, costs: Costs | None = None) -> Choice:
+    """Decides what the user has left open, with reasons in numbers.
+
+    Rates that are not known, or a load that one core carries easily, mean one worker. Otherwise grid and low_latency
+    compete by latency for scans; for indexes these and biclique, by the work of the busiest. `costs` are those of this
+    machine, measured if need be.
+    """
+    _check(wish)
+    algorithm, workers = wish.algorithm, wish.workers
+    if isinstance(wish.layout, tuple):
+        algorithm, workers = "grid", wish.layout[0] * wish.layout[1]
+    if algorithm == "kang" or (algorithm == "auto" and workers == 1):
+        why = "one worker was asked for" if workers == 1 else "kang is one worker"
+        return Choice("kang", 1, (1, 1), BATCH, (why,))
+    if algorithm == "hells":
+        return Choice("hells", 1, (1, 1), BATCH, ("hells compares on one device, which divides the work itself",))
+    load = _load(task)
+    reasons: list[str] = []
+    if load is None:
+        chosen = _without_rates(task, algorithm, workers, wish.layout, cores, reasons)
+    else:
+        case = _Case(task, load, costs or calibrated(), cores)
+        chosen = _with_rates(case, algorithm, workers, wish.layout, reasons)
+    name, layout = chosen
+    count = layout[0] * layout[1]
+    if count > cores:
+        reasons.append(f"{count} workers were asked for, {_cores(cores)}: they take turns")
+    return Choice(name, count, layout, BATCH, tuple(reasons))
+
+
+def _with_rates(
+    case: _Case, algorithm: str, workers: int | str, layout: Layout | str, reasons: list[str]
+) -> tuple[str, Layout]:
+    alone, free, demand = case.alone, algorithm == "auto" and workers == "auto", _demand(case)
+    if free and alone <= ENOUGH:
+        reasons.append(f"{demand}: one worker is {_percent(alone)} busy")
+        return "kang", (1, 1)
+    if free and alone <= 1:
+        reasons.append(f"{demand}: one worker would be {_percent(alone)} busy, more than {_percent(ENOUGH)}")
+    else:
+        needed = max(1, math.ceil(alone))
+        reasons.append(f"{demand}: {needed} worker{'s' * (needed > 1)} needed, {_cores(case.cores)}")
+    if free and case.cores == 1:
+        return "kang", (1, 1)
+    if isinstance(layout, tuple):
+        best = case.option("grid", layout)
+    elif algorithm != "auto":
+        best = case.of(algorithm, workers) if isinstance(workers, int) else case.fitting(algorithm, 1)
+    else:
+        grid, chain, halves = (
+            case.of(name, workers) if isinstance(workers, int) else case.fitting(name, 2)
+            for name in ("grid", "low_latency", "biclique")
+        )
+        best = _compared(case, grid, chain, halves, reasons)
+    if best.algorithm == "handshake":
+        reasons.append(f"handshake finds a result after up to {_seconds(handshake_latency_bound(_stay(case.load)))}")
+    much = best.busy * max(1.0, best.workers / case.cores)
+    if much > 1:
+        timed = case.scans and case.task.stay is not None and not case.task.stay.by_rows
+        share = math.sqrt(1 / much) if timed else 1 / much
+        reasons.append(f"this sustains about {_percent(share)} of these rates: pushing will have to wait")
+    return best.algorithm, best.layout
+
+
+def _compared(case: _Case, grid: _Option, chain: _Option, halves: _Option, reasons: list[str]) -> _Option:
+    """Scans: grid or low_latency, by latency. Indexes: who needs the fewest workers, or has least to do."""
+    if case.scans:
+        best, other = (grid, chain) if grid.latency < chain.latency else (chain, grid)
+        reasons.append(
+            f"{best.algorithm}: {best} finds a result after {_seconds(best.latency)} on average, "
+            f"{other} after {_seconds(other.latency)}" + ", at what they sustain" * (best.busy > 1)
+        )
+    else:
+        best = min((halves, chain, grid), key=lambda option: (option.busy > 1, option.workers, option.busy))
+        m, n = grid.layout
+        held = case.load.window_r + case.load.window_s
+        entries = (n * case.load.window_r + m * case.load.window_s) / held if held else 1.0
+        reasons.append(
+            f"{best.algorithm}: its workers are {_percent(best.busy)} busy; {halves} enters a tuple into one index and "
+            f"probes half of them, {_percent(halves.busy)}, {chain} probes all, {_percent(chain.busy)}, {grid} "
+            f"keeps {entries:.1f} entries per tuple, {_percent(grid.busy)}"
+        )
+    bound = _seconds(handshake_latency_bound(_stay(case.load)))
+    reasons.append(
+        f"never by itself: handshake (a result may take {bound}), cell (one emitter sends every arrival to all workers)"
+    )
+    return best
+
+
+def _without_rates(
+    task: Task, algorithm: str, workers: int | str, layout: Layout | str, cores: int, reasons: list[str]
+) -> tuple[str, Layout]:
+    """All cores for an algorithm that was named, one worker otherwise; for a layout, equal streams are assumed."""
+    timed = task.stay is not None
+    why = "no rate given" if timed else "integer times have no unit"
+    if algorithm == "auto" and workers == "auto":
+        change = "rate= or workers=" if timed else "workers="
+        reasons.append(f"{why}: one worker is assumed to be enough; {change} would change that")
+        return "kang", (1, 1)
+    if isinstance(layout, tuple):
+        reasons.append(f"a layout of {layout[0]} x {layout[1]} was asked for")
+        return "grid", layout
+    count = workers if isinstance(workers, int) else cores
+    if algorithm == "auto":
+        algorithm = "low_latency" if task.access == "scan" else "biclique"
+        divides = {"low_latency": "divides both windows evenly", "biclique": "enters every tuple into one index"}
+        reasons.append(f"{why}: {algorithm}, which {divides[algorithm]} whatever they are")
+    elif workers == "auto":
+        reasons.append(f"{why}: a worker for every core, {_cores(cores)}")
+    rows = task.stay if task.stay is not None and task.stay.by_rows else Stay(1, 1)
+    equal = Load(1, 1, rows.r, rows.s)
+    return algorithm, (best_layout(equal, count) if algorithm == "grid" else (1, count))
+
+
+def _check(wish: Wish) -> None:
+    algorithm, workers, layout = wish.algorithm, wish.workers, wish.layout
+    if algorithm not in ALGORITHMS:
+        raise OptionError(f'unknown algorithm "{algorithm}"; {suggest(algorithm, ALGORITHMS)}')
+    if workers != "auto" and not (isinstance(workers, int) and workers is not True and 1 <= workers <= MAX_WORKERS):
+        raise OptionError(
+            f'workers={shown(workers)} is not a number of at least 1 (at most {MAX_WORKERS:,}), nor "auto"'
+        )
+    if algorithm == "kang" and workers not in ("auto", 1):
+        raise OptionError(f'algorithm="kang" is one worker, not {workers}; use "auto" or one of {", ".join(PARALLEL)}')
+    if algorithm == "hells" and workers not in ("auto", 1):
+        raise OptionError(f'algorithm="hells" is one device, which workers={workers} cannot divide; leave workers= out')
+    if layout == "auto":
+        return
+    if not (isinstance(layout, tuple) and len(layout) == 2) or not all(
+        type(x) is int and 0 < x <= MAX_WORKERS for x in layout
+    ):
+        raise OptionError(f'layout={shown(layout)} is not (rows, columns), such as (2, 3), nor "auto"')
+    if algorithm not in ("auto", "grid"):
+        raise OptionError(f'layout={layout!r} is for algorithm="grid", not "{algorithm}"')
+    if workers not in ("auto", layout[0] * layout[1]):
+        raise OptionError(
+            f"layout={layout!r} has {layout[0] * layout[1]} workers, not {workers}; leave one of them out"
+        )
+
+
+def _load(task: Task) -> Load | None:
+    for side, rate in (("r", task.rate_r), ("s", task.rate_s)):
+        if rate is not None and not 0 <= rate < math.inf:
+            raise OptionError(f"the rate of {side}, {rate}, is not a number of tuples per second")
+    if task.stay is None or task.rate_r is None or task.rate_s is None:
+        return None
+    return load_of(task.rate_r, task.rate_s, task.stay)
+
+
+def _stay(load: Load) -> Stay:
+    """In seconds, also for windows of rows."""
+    return Stay(
+        load.window_r / load.rate_r if load.rate_r else 0.0, load.window_s / load.rate_s if load.rate_s else 0.0
+    )
+
+
+def _demand(case: _Case) -> str:
+    """What the streams ask for, and what a core can do."""
+    load, price = case.load, case.price
+    if load.rate_r == load.rate_s and load.window_r == load.window_s:
+        text = f"2 x {load.rate_r:,.0f} tuples/s against windows of {_amount(load.window_r)}"
+    else:
+        text = (
+            f"{load.rate_r:,.0f} r/s against {_amount(load.window_s)} s, "
+            f"{load.rate_s:,.0f} s/s against {_amount(load.window_r)} r"
+        )
+    if price.comparison:
+        return f"{text}: {_amount(load.comparisons)} comparisons/s, one core does {_amount(1 / price.comparison)}"
+    results = max_bandwidth(load, case.task.hit_rate)
+    found = f" and {_amount(results)} results/s" if results else ""
+    return f"{text} by {case.task.access}{found}, {case.alone:.2f} s of work per second"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:,.0f} %"
+
+
+def _cores(cores: int) -> str:
+    return f"{cores} core{'s are' if cores > 1 else ' is'} there"
+
+
+def _amount(number: float) -> str:
+    """A number as people say it.
+
+    >>> [_amount(x) for x in (4_500_000, 45e9, 10_437_000_000, 812)]
+    ['4.5 M', '45 G', '10.4 G', '812']
+    """
+    for size, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if number >= size:
+            return f"{number / size:,.1f}".removesuffix(".0") + f" {unit}"
+    return f"{number:,.0f}"
+
+
+def _seconds(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> [_seconds(x) for x in (43_200, 450, 0.0021, 3.4e-7)]
+    ['43,200 s', '450 s', '2.1 ms', '0.34 us']
+    """
+    size, unit = next((pair for pair in ((1.0, "s"), (1e-3, "ms")) if seconds >= pair[0]), (1e-6, "us"))
+    count = seconds / size
+    return f"{count:,.0f} {unit}" if count >= 100 else f"{count:.3g} {unit}"

@@ -1,0 +1,211 @@
+"""What things cost on this machine: measured once with the real kernels, and kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import time
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamjoin.codegen.cache import kept
+
+if TYPE_CHECKING:
+    from streamjoin.access.segment import Store
+    from streamjoin.access.tuples import Tuples
+
+BATCH = 64  # most tuples that travel together (LLHJ 7.3); nobody waits for a batch to fill
+
+
+@dataclass(frozen=True)
+class Price:
+    """Seconds that an access path takes: per comparison, per probe and insertion whatever they meet, per result."""
+
+    comparison: float = 0.0
+    probe: float = 0.0
+    insert: float = 0.0
+    result: float = 0.0
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What things take on one core, in seconds."""
+
+    scan: float  # a comparison
+    exact: float  # a comparison where the predicate has no boxes and is itself asked
+    band: Price
+    hash: Price
+    merge: float = 8e-9  # of two sorted blocks, per tuple. Not measured here: the kernel works on tapes
+    hop: float = 1e-6  # a message to a worker that waits for one. Not measured: core has no threads. LLHJ 7.3.1: < 1 us
+
+    def price(self, access: str, boxes: bool = True) -> Price:
+        """The price of an access path."""
+        if access == "scan":
+            return Price(self.scan if boxes else self.exact)
+        if access == "sorted":  # BATCH arrivals and a block of BATCH tuples are walked through once
+            return Price(self.merge * 2 / BATCH)
+        return self.hash if access == "hash" else self.band
+
+
+LARGEST = 10_000  # attribute of the papers' workload
+ASSUMED = ("merge", "hop")  # not measured, so not kept
+ROUNDS = 15  # of a measurement; the first one loads kernels
+FORMAT = 1  # of what is measured and how; a kept measurement of another one is not used
+
+
+def calibrated() -> Costs:
+    """What things cost here: measured once per machine with the real kernels, in a quarter of a second, and kept.
+
+    JSON in the cache folder, under a hash of the processor's name and Numba's version. A broken file is measured anew;
+    where none can be written, every process measures for itself.
+    """
+    return _calibrated(kept().path, _name())
+
+
+def remembered() -> Costs | None:
+    """What was measured here before, if anything: `calibrated` without the measuring."""
+    return _read(_name())
+
+
+def _name() -> str:
+    return f"costs-{_machine()}.json"
+
+
+@lru_cache
+def _calibrated(folder: str, name: str) -> Costs:
+    known = _read(name)
+    if known is None:
+        known = _measure()
+        told = {what: cost for what, cost in asdict(known).items() if what not in ASSUMED}
+        kept().keep(name, json.dumps(told, indent=2).encode())
+    return known
+
+
+def _machine() -> str:
+    try:
+        numba = version("numba")
+    except PackageNotFoundError:
+        numba = ""
+    return hashlib.sha256(repr((FORMAT, processor(), numba)).encode()).hexdigest()[:16]
+
+
+def processor() -> str:
+    """The processor's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model"))]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _read(name: str) -> Costs | None:
+    """The kept measurement, if there is one and it makes sense."""
+    try:
+        told = json.loads(kept().read(name) or b"")
+        costs = Costs(**{**told, "band": Price(**told["band"]), "hash": Price(**told["hash"])})
+        indexes = (*asdict(costs.band).values(), *asdict(costs.hash).values())
+        scans = (costs.scan, costs.exact, costs.merge, costs.hop)
+        return costs if all(0 < x < 1 for x in scans) and all(0 <= x < 1 for x in indexes) else None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _measure() -> Costs:
+    """The papers' band in two dimensions, on stores of each kind.
+
+    Two windows, with few results per probe and with many, tell the price of a probe from that of a result.
+    """
+    import pyarrow as pa
+
+    from streamjoin.access.band.index import BandStore
+    from streamjoin.access.stores import STORES
+    from streamjoin.access.tuples import Shape
+    from streamjoin.plan.plan import make_plan
+    from streamjoin.predicate.expressions import r, s
+
+    schemas = [
+        pa.schema({"ts": pa.int64(), number: pa.int32(), real: pa.float32()})
+        for number, real in (("x", "y"), ("a", "b"))
+    ]
+    on = r.x.between(s.a - 10, s.a + 10) & r.y.between(s.b - 10, s.b + 10)
+    program = make_plan(*schemas, on=on, within=1, time="ts", access="scan", algorithm="kang").program()
+    columns = tuple(part.dtype for part in program.stored["s"])
+
+    def store(access: str, dims: int, wide: bool = False) -> Store:
+        shape = Shape(columns, dims, keyed=access == "hash")
+        return STORES[access](shape, program.exact("r", wide), lambda *_: ArithmeticError())
+
+    def scanned(window: Store, size: int) -> float:
+        window.insert(_tuples(size, LARGEST, 10))
+        return _probing(window, BATCH, LARGEST)[0] / size
+
+    def index(access: str, dims: int, thin: tuple[int, int], dense: tuple[int, int]) -> Price:
+        windows = [store(access, dims), store(access, dims)]
+        for window, (size, highest) in zip(windows, (thin, dense), strict=True):
+            if isinstance(window, BandStore):
+                window.expect(_tuples(1000, highest, 0))
+            window.insert(_tuples(size, highest, 10))
+        (probe, few), (longer, many) = (
+            _probing(window, 1024, highest) for window, (_, highest) in zip(windows, (thin, dense), strict=True)
+        )
+        result = max(longer - probe, 0.0) / max(many - few, 1.0)
+        arrivals = [_tuples(1024, thin[1], 10, thin[0] + 1024 * k) for k in range(16)]
+        start = time.perf_counter()
+        for batch in arrivals:
+            windows[0].insert(batch)
+        insert = (time.perf_counter() - start) / 16 / 1024
+        return Price(0.0, max(probe - few * result, 0.0), insert, result)
+
+    return Costs(
+        scanned(store("scan", 2), 100_000),
+        scanned(store("scan", 0, wide=True), 10_000),
+        index("band", 2, (1 << 18, LARGEST), (1 << 18, LARGEST // 5)),
+        index("hash", 0, (1 << 20, 1 << 24), (1 << 18, 1 << 14)),
+    )
+
+
+def _probing(store: Store, count: int, highest: int) -> tuple[float, float]:
+    """Seconds and results per probe, for probes that come for the first time: a round that few are faster than.
+
+    Other work on the machine only ever adds to the time; the very fastest rounds found more in the cache than is usual.
+    """
+    seconds, found = [], 0
+    for k in range(ROUNDS):
+        probes = _tuples(count, highest, 0, k * count)
+        start = time.perf_counter()
+        found += sum(len(numbers) for numbers, _ in store.probe(probes))
+        seconds.append(time.perf_counter() - start)
+    return sorted(seconds)[ROUNDS // 4] / count, found / ROUNDS / count
+
+
+def _tuples(count: int, highest: int, half: int, first: int = 0) -> Tuples:
+    """Tuples (int, float) as a store takes them: uniform over 1..highest, a box, the int as key, a window for ever.
+
+    Beyond LARGEST, where only keys matter, all floats are alike.
+    """
+    import numpy as np
+
+    from streamjoin.access.tuples import Tuples
+
+    random = np.random.default_rng([first, half])
+    number = random.integers(1, highest + 1, count, dtype=np.int32)
+    real = random.uniform(1, highest if highest <= LARGEST else 1, count).astype(np.float32)
+    corner = np.stack([number.astype(np.float32), real])
+    at = np.arange(first, first + count)
+    return Tuples(
+        columns=(number, real),
+        lo=corner - half,
+        hi=corner + half,
+        coord=corner - half,
+        width=np.full(2, 2 * half, np.float32),
+        key=number.astype(np.uint32) * np.uint32(2654435769),
+        at=at,
+        since=np.zeros_like(at),
+        until=np.full_like(at, 1 << 40),
+        number=at,
+    )

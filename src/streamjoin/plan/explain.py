@@ -1,0 +1,141 @@
+"""What a join would do and why, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from streamjoin import devices
+from streamjoin.intake.frames import to_arrow
+from streamjoin.plan.plan import Plan, make_plan
+from streamjoin.predicate.analysis import Dimension
+from streamjoin.predicate.tree import to_sql
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The decisions behind a join. `str()` prints them; `to_dict()` is for programs."""
+
+    plan: Plan
+
+    def to_dict(self) -> dict[str, Any]:
+        plan, analysis = self.plan, self.plan.analysis
+        return {
+            "predicate": to_sql(analysis.tree),
+            "filters": {side: [to_sql(node) for node in nodes] for side, nodes in analysis.filters.items()},
+            "equality_keys": [f"{to_sql(r)} = {to_sql(s)}" for r, s in analysis.equalities],
+            "band_keys": [_describe(dimension) for dimension in analysis.dimensions],
+            "residual": [to_sql(node) for node in analysis.residual],
+            "window": plan.window.describe(),
+            "algorithm": plan.algorithm,
+            "workers": plan.workers,
+            "layout": plan.layout,
+            "access": plan.access,
+            **({"device": devices.chosen(plan.device)} if plan.algorithm == "hells" else {}),
+            "reasons": list(plan.reasons),
+        }
+
+    def __str__(self) -> str:
+        facts, plan = self.to_dict(), self.plan
+        lines = [
+            f"predicate   {facts['predicate']}",
+            f"window      {facts['window']}",
+            *_listed("filter r", facts["filters"]["r"]),
+            *_listed("filter s", facts["filters"]["s"]),
+            *_listed("equality", facts["equality_keys"] or ["none"]),
+            *_listed("band", facts["band_keys"] or ["none"]),
+            *_listed("residual", facts["residual"] or ["none"]),
+            f"algorithm   {facts['algorithm']}{_spread(plan)}",
+            *([f"device      {_placed(plan, facts['device'])}"] if "device" in facts else []),
+            f"access      {facts['access']}",
+            *_listed("because", facts["reasons"]),
+        ]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _placed(plan: Plan, device: dict[str, Any]) -> str:
+    """The device, and where its windows will lie."""
+    shared = device["unified_memory"]
+    where = devices.placement(shared, plan.memory)
+    why = "asked for" if plan.memory != "auto" else f"{'unified' if shared else 'its own'} memory"
+    return f"{device['name']} ({device['type']}), windows in {where} memory: {why}"
+
+
+def _spread(plan: Plan) -> str:
+    if plan.algorithm in ("kang", "hells"):
+        return ""
+    layout = f", {plan.layout[0]} x {plan.layout[1]}" if plan.algorithm == "grid" else ""
+    return f", {plan.workers} worker{'s' * (plan.workers > 1)}{layout}"
+
+
+def _listed(label: str, texts: list[str]) -> list[str]:
+    return [f"{label if k == 0 else '':<12}{text}" for k, text in enumerate(texts)]
+
+
+def _describe(dimension: Dimension) -> str:
+    return f"{dimension} ({'two-sided' if dimension.two_sided else 'one-sided'})"
+
+
+def explain(
+    left: Any,
+    right: Any,
+    *,
+    on: Any,
+    within: Any,
+    time: Any = None,
+    how: str = "inner",
+    algorithm: str = "auto",
+    access: str = "auto",
+    workers: int | str = "auto",
+    layout: Any = "auto",
+    device: int | str | None = None,
+    memory: str = "auto",
+    rate: Any = None,
+    suffixes: Any = ("_r", "_s"),
+) -> Explanation:
+    """Which keys were found, which access path was chosen, and why. Takes tables or Arrow schemas; reads no rows.
+
+    >>> import pyarrow as pa, streamjoin as sj
+    >>> r = pa.schema({"ts": pa.int64(), "x": pa.int32()})
+    >>> s = pa.schema({"ts": pa.int64(), "a": pa.int32()})
+    >>> print(sj.explain(r, s, on="r.x BETWEEN s.a - 10 AND s.a + 10", within=60, time="ts"))
+    predicate   r.x >= s.a - 10 AND r.x <= s.a + 10
+    window      -60 <= s.time - r.time <= 60
+    equality    none
+    band        s.a - 10 <= r.x AND r.x <= s.a + 10 (two-sided)
+    residual    none
+    algorithm   kang
+    access      band
+    because     1 band key: runs ordered by cell
+                integer times have no unit: one worker is assumed to be enough; workers= would change that
+    """
+    schemas = []
+    static = False
+    for what, data in (("left", left), ("right", right)):
+        if isinstance(data, pa.Schema):
+            schemas.append(data)
+        else:
+            static = True
+            schemas.append(to_arrow(data, what).schema)
+    return Explanation(
+        make_plan(
+            *schemas,
+            on=on,
+            within=within,
+            time=time,
+            how=how,
+            algorithm=algorithm,
+            access=access,
+            workers=workers,
+            layout=layout,
+            device=device,
+            memory=memory,
+            rate=rate,
+            suffixes=suffixes,
+            static=static,
+        )
+    )

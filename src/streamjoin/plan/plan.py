@@ -1,0 +1,329 @@
+"""What a join was asked to do, checked and decided before any work starts."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from streamjoin.codegen.emit import check_size
+from streamjoin.errors import (
+    OptionError,
+    PredicateError,
+    SchemaError,
+    StreamjoinError,
+    UnsupportedError,
+    WindowError,
+    cut,
+    listed,
+    shown,
+    suggest,
+)
+from streamjoin.machine import usable_cores
+from streamjoin.plan import ALGORITHMS, Choice, Task, Wish, choose, load_of, stay_of
+from streamjoin.predicate import as_tree
+from streamjoin.predicate.analysis import Analysis, analyse
+from streamjoin.predicate.resolve import resolve
+from streamjoin.windows.window import Window, needs_nanoseconds, normalise
+
+if TYPE_CHECKING:
+    from streamjoin.codegen.program import Program
+
+ACCESSES = ("auto", "scan", "sorted", "band", "hash")
+MEMORY = ("auto", "host", "device", "parts")
+SIDES = ("r", "s")
+BY_ALGORITHM = {  # how windows can be searched
+    "cell": ("scan",),
+    "biclique": ("scan", "band", "hash"),
+    "handshake": ("scan", "sorted", "hash"),
+    "hells": ("scan",),
+}
+MAX_RATE = 1e15  # tuples per second
+IN_PLACE = ("scan", "band", "hash")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A join, decided: the predicate taken apart, the window in ticks, the access path and why."""
+
+    schemas: dict[str, pa.Schema]
+    times: dict[str, str | None]
+    unit: str | None  # of the time columns: "us", "ns", "int"
+    window: Window
+    analysis: Analysis
+    algorithm: str
+    access: str
+    suffixes: tuple[str, str] | None
+    workers: int = 1
+    layout: tuple[int, int] = (1, 1)
+    device: int | str | None = None  # which OpenCL device, for "hells"
+    memory: str = "auto"  # and where its windows lie
+    expected: tuple[int, int] = (0, 0)  # tuples in the windows, as far as rates and window tell
+    reasons: tuple[str, ...] = field(default=())
+    any_case: bool = False  # names that differ in case only are the same name
+
+    def program(self) -> Program:
+        """The predicate's compiled form; imports the compiler."""
+        from streamjoin.codegen.program import Program
+
+        return Program(self.analysis)
+
+    def same(self, name: str) -> str:
+        """What two names have in common if they are the same."""
+        return name.lower() if self.any_case else name
+
+    def output_names(self) -> dict[str, list[str]]:
+        """By side: the result's column names."""
+        names = {side: self.schemas[side].names for side in SIDES}
+        clashes = {self.same(name) for name in names["r"]} & {self.same(name) for name in names["s"]}
+        if clashes and self.suffixes is None:
+            raise SchemaError(
+                f"both sides have columns named {listed(sorted(clashes))}; rename them, or give "
+                'suffixes=("_r", "_s")'
+            )
+        endings = dict(zip(SIDES, self.suffixes or ("", ""), strict=True))
+        named = {s: [n + endings[s] if self.same(n) in clashes else n for n in names[s]] for s in SIDES}
+        counted = Counter(self.same(name) for side in SIDES for name in named[side])
+        twice = {name for name, count in counted.items() if count > 1}
+        if twice:
+            raise SchemaError(
+                f"with suffixes={shown(self.suffixes)} the result would have two columns named "
+                f"{listed(sorted(twice))}; choose other suffixes"
+            )
+        return named
+
+
+def make_plan(
+    schema_r: pa.Schema,
+    schema_s: pa.Schema,
+    *,
+    on: Any,
+    within: Any,
+    time: Any,
+    how: str = "inner",
+    algorithm: str = "auto",
+    access: str = "auto",
+    workers: int | str = "auto",
+    layout: Any = "auto",
+    rate: Any = None,
+    suffixes: Any = ("_r", "_s"),
+    max_delay: Any = 0,
+    device: int | str | None = None,
+    memory: str = "auto",
+    static: bool = False,
+) -> Plan:
+    """Checks everything that can be checked before data is seen.
+
+    `static`: the tables are known as a whole; one worker takes them as a whole unless an algorithm is named.
+    """
+    _check_names(how, algorithm, access)
+    _check_device(algorithm, device, memory)
+    schemas = {"r": schema_r, "s": schema_s}
+    for side, schema in schemas.items():
+        twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+        if twice:
+            raise SchemaError(f"{side} has several columns named {listed(twice)}; rename all but one of each")
+    times = _time_names(time, schemas)
+    unit = _time_unit(times, schemas, needs_nanoseconds(within, max_delay))
+    window = normalise(within, unit)
+    if static and window.by_rows and unit is None:
+        raise WindowError(
+            'a window of rows on tables needs an order of arrival; give time="ts" (rows are taken in its order)'
+        )
+    untyped = as_tree(on)
+    tree = resolve(untyped, schema_r, schema_s)
+    check_size(tree)
+    analysis = analyse(tree, _hints(tree, schema_r, schema_s))
+    spread = workers not in ("auto", 1) or layout != "auto"
+    whole = static and (algorithm == "kang" or (algorithm == "auto" and not spread))
+    found, reasons = _choose_access(analysis, access, algorithm, whole)
+    chosen = _choose_workers(analysis, window, found, Wish("kang" if whole else algorithm, workers, layout), rate)
+    plan = Plan(
+        schemas,
+        times,
+        unit,
+        window,
+        analysis,
+        chosen.algorithm,
+        found,
+        _suffixes(suffixes),
+        chosen.workers,
+        chosen.layout,
+        device,
+        memory,
+        _expected(window, rate),
+        (*reasons, *chosen.reasons),
+    )
+    plan.output_names()
+    return plan
+
+
+def _check_names(how: str, algorithm: str, access: str) -> None:
+    if how != "inner":
+        raise UnsupportedError(f'how={shown(how)} is not supported; only how="inner" is')
+    if algorithm not in ALGORITHMS:
+        raise OptionError(f'unknown algorithm "{_word(algorithm)}"; known: {", ".join(ALGORITHMS)}')
+    if access not in ACCESSES:
+        raise OptionError(f'unknown access "{_word(access)}"; known: {", ".join(ACCESSES)}')
+
+
+def _word(value: Any) -> str:
+    return cut(value) if isinstance(value, str) else shown(value)
+
+
+def _check_device(algorithm: str, device: Any, memory: Any) -> None:
+    if memory not in MEMORY:
+        raise OptionError(f"memory={shown(memory)} is not one of {', '.join(MEMORY)}")
+    for name, value, usual in (("device", device, None), ("memory", memory, "auto")):
+        if value != usual and algorithm != "hells":
+            raise OptionError(f'{name}={shown(value)} is for algorithm="hells", not "{algorithm}"')
+
+
+def _suffixes(suffixes: Any) -> tuple[str, str] | None:
+    if suffixes is None:
+        return None
+    if (
+        isinstance(suffixes, (tuple, list))
+        and len(suffixes) == 2
+        and all(isinstance(part, str) for part in suffixes)
+        and suffixes[0] != suffixes[1]
+    ):
+        return (suffixes[0], suffixes[1])
+    raise SchemaError(f'suffixes={shown(suffixes)} must be two different strings, as ("_r", "_s"), or None')
+
+
+def _time_names(time: Any, schemas: dict[str, pa.Schema]) -> dict[str, str | None]:
+    if time is None:
+        return {"r": None, "s": None}
+    names = (time, time) if isinstance(time, str) else tuple(time) if isinstance(time, (tuple, list)) else ()
+    if len(names) != 2 or not all(isinstance(name, str) for name in names):
+        raise SchemaError(
+            f'time={shown(time)} must name one column, time="ts", or one of each side, time=("r_ts", "s_ts")'
+        )
+    for side, name in zip(SIDES, names, strict=True):
+        if name not in schemas[side].names:
+            hint = suggest(name, schemas[side].names)
+            raise SchemaError(f'{side} has no column "{cut(name)}" to take the time from; {hint}')
+    return dict(zip(SIDES, names, strict=True))
+
+
+def _time_unit(times: dict[str, str | None], schemas: dict[str, pa.Schema], fine: bool) -> str | None:
+    """The common unit of both time columns; the finer one where they differ."""
+    kinds = {}
+    for side in SIDES:
+        name = times[side]
+        if name is None:
+            return None
+        t = schemas[side].field(name).type
+        if pa.types.is_integer(t):
+            kinds[side] = ("integer", "int")
+        elif pa.types.is_timestamp(t):
+            kinds[side] = ("aware timestamp" if t.tz else "naive timestamp", "ns" if t.unit == "ns" else "us")
+        elif pa.types.is_date(t):
+            kinds[side] = ("naive timestamp", "us")
+        else:
+            raise SchemaError(
+                f"{side}.{cut(name)} has type {cut(str(t))}; a time column is an integer or a timestamp: "
+                "convert it before joining"
+            )
+    (kind_r, unit_r), (kind_s, unit_s) = kinds["r"], kinds["s"]
+    if kind_r != kind_s:
+        remedy = (
+            "give both a time zone, or none"
+            if "timestamp" in kind_r and "timestamp" in kind_s
+            else "make both integers of one unit, or both timestamps"
+        )
+        raise SchemaError(
+            f"time columns differ in kind: r.{times['r']} is {_article(kind_r)} "
+            f"({schemas['r'].field(times['r']).type}), s.{times['s']} is {_article(kind_s)} "
+            f"({schemas['s'].field(times['s']).type}); {remedy}"
+        )
+    if unit_r == "int":
+        return "int"
+    return "ns" if "ns" in (unit_r, unit_s) or fine else "us"
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def _hints(tree: Any, schema_r: pa.Schema, schema_s: pa.Schema) -> tuple[Any, ...]:
+    """What a Python function needs to be true, as far as it can be traced and typed."""
+    if tree.op != "function":
+        return ()
+    from streamjoin.predicate.function import trace
+
+    hints = []
+    for node in trace(tree.value):
+        try:
+            hints.append(resolve(node, schema_r, schema_s))
+        except StreamjoinError:
+            continue
+    return tuple(hints)
+
+
+def _choose_access(analysis: Analysis, wanted: str, algorithm: str, whole: bool) -> tuple[str, list[str]]:
+    keys, bands = len(analysis.equalities), len(analysis.dimensions)
+    two_sided = sum(dimension.two_sided for dimension in analysis.dimensions)
+    possible = BY_ALGORITHM.get(algorithm, IN_PLACE)
+    if wanted not in ("auto", *possible):
+        raise PredicateError(
+            f'access="{wanted}" does not go with algorithm="{algorithm}", which can search its windows by '
+            f'{", ".join(possible)}; choose one of these, or "auto"'
+        )
+    if wanted == "hash" and not keys:
+        raise PredicateError(
+            'access="hash" needs an equality such as r.k = s.k in the predicate, and there is none; '
+            'use access="band", "scan" or "auto"'
+        )
+    if wanted in ("band", "sorted") and not bands and not whole:
+        raise PredicateError(
+            f'access="{wanted}" needs a band such as r.x BETWEEN s.a - 10 AND s.a + 10 in the predicate, and there is '
+            'none; use access="hash", "scan" or "auto"'
+        )
+    if wanted != "auto":
+        return wanted, [f'access="{wanted}" was asked for']
+    if whole:
+        return "band", ["tables are known as a whole: one run ordered by window and keys serves every probe"]
+    if "hash" in possible and keys and not two_sided:
+        return "hash", [f"{keys} equality key{'s' * (keys > 1)} and no two-sided band: hash chains"]
+    also = f" behind {keys} equality key{'s' * (keys > 1)}" if keys else ""
+    if "band" in possible and bands:
+        return "band", [f"{bands} band key{'s' * (bands > 1)}{also}: runs ordered by cell"]
+    if "sorted" in possible and bands:
+        return "scan", ['merging sorted batches pays off from about 256 tuples on: access="sorted" with batch=1024']
+    if algorithm == "hells":
+        return "scan", ["a device compares an arrival with the whole window, 32 tuples per word of its bitmap"]
+    if len(possible) == 1:
+        return "scan", [f'algorithm="{algorithm}" re-partitions windows for every arrival: they are scanned']
+    return "scan", ["neither equality nor band in the predicate: every pair in the window is compared"]
+
+
+def _choose_workers(analysis: Analysis, window: Window, access: str, wish: Wish, rate: Any) -> Choice:
+    """Who does the work: as asked for, the rest by the model."""
+    boxes = any(dimension.two_sided for dimension in analysis.dimensions)
+    return choose(Task(access, stay_of(window), *_rates(rate), boxes=boxes), usable_cores(), wish)
+
+
+def _expected(window: Window, rate: Any) -> tuple[int, int]:
+    """Tuples in the windows of r and s; 0 where it is not known."""
+    stay, rates = stay_of(window), _rates(rate)
+    if stay is None or (None in rates and not stay.by_rows):
+        return 0, 0
+    load = load_of(rates[0] or 0.0, rates[1] or 0.0, stay)
+    return math.ceil(load.window_r), math.ceil(load.window_s)
+
+
+def _rates(rate: Any) -> tuple[float | None, float | None]:
+    if rate is None:
+        return None, None
+    both = rate if isinstance(rate, (tuple, list)) else (rate, rate)
+    if len(both) != 2 or not all(isinstance(x, (int, float)) and 0 < x < MAX_RATE for x in both):
+        raise OptionError(
+            f"rate={shown(rate)} must be the expected tuples per second: a number above 0 and below {MAX_RATE:g}, or "
+            "one per side"
+        )
+    return float(both[0]), float(both[1])

@@ -1,0 +1,1 @@
+"""Rows out: from pairs of tuple numbers to result rows."""

@@ -1,0 +1,152 @@
+"""The kernels of one join inside a Python worker: routing of batches, ordered runs, pairs, result rows."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamjoin.access.band.frozen import Arrays, freeze
+from streamjoin.access.tuples import Tuples
+from streamjoin.codegen.intrinsics import FARTHEST
+from streamjoin.codegen.records import Array
+from streamjoin.intake.columns import take_rows
+from streamjoin.intake.prepare import Intake
+from streamjoin.predicate.tree import OTHER
+from streamjoin.spark.spec import AT, BEFORE, CONTENT, FIRST, JoinSpec
+from streamjoin.spark.wire import HEAVIEST, conformed, integers, row_bytes, with_integers
+
+PIECE = 1 << 16  # result rows that are put together at a time
+
+Matches = tuple[Array, pa.Table, Array]  # row numbers of arrivals, a chunk's rows, row numbers in it
+
+_engines: dict[str, Engine] = {}
+
+
+def engine_of(spec: JoinSpec) -> Engine:
+    """This process's engine for a join: kernels are compiled once per host and loaded once per process.
+
+    Spark collects garbage after every task; it need not look at kernels and modules each time, which took 0.1 s.
+    """
+    if spec.identity not in _engines:
+        _engines[spec.identity] = Engine(spec)
+        gc.collect()
+        gc.freeze()
+    return _engines[spec.identity]
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """New rows of one side of a cell, prepared to probe."""
+
+    rows: pa.Table
+    tuples: Tuples
+
+
+class Chunk:
+    """Rows of one side and the run over them; its tuples are numbered as the rows are."""
+
+    def __init__(self, rows: pa.Table, run: Arrays) -> None:
+        self.rows = rows
+        self.run = run
+
+
+class Engine:
+    """What is compiled for one join. It holds no tuples; cells bring theirs."""
+
+    def __init__(self, spec: JoinSpec) -> None:
+        self.spec = spec
+        self.plan = spec.plan
+        self.program = spec.plan.program()
+        self.intake = Intake(spec.plan, self.program, place=True)
+        self.no_origins = self.intake.origins
+        self._routing = Intake(spec.plan, self.program)
+        self._routing.origins = (None, *(0.0 for _ in self.program.dimensions))  # the same for all batches and hosts
+        self.readers = {side: self.intake.reader(side) for side in "rs"}
+        self._builders = {side: self.intake.builder(side) for side in "rs"}
+        self._names = spec.plan.output_names()
+
+    @property
+    def comparisons(self) -> int:
+        """Candidates tested so far."""
+        return sum(reader.comparisons for reader in self.readers.values())
+
+    def route(self, side: str, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        """The parts of a batch by cell. Rows that cannot match anything are left behind."""
+        table = conformed(table, self.plan.schemas[side])
+        at = self.intake.times(side, table)
+        tuples, kept = self._routing.prepare(side, table, at, 0, 0)
+        content = integers(table, CONTENT)
+        rows = np.arange(table.num_rows) if kept is None else np.flatnonzero(kept)
+        if not len(rows):
+            return
+        routed = self.spec.router.route(side, tuples.key, tuples.lo, tuples.hi, content[rows])
+        order = np.argsort(routed.cell.astype(np.min_scalar_type(self.spec.router.cells)), kind="stable")
+        cells, starts = np.unique(routed.cell[order], return_index=True)
+        ends = np.append(starts[1:], len(order))
+        payload = table.drop_columns([CONTENT])
+        for cell, start, end in zip(cells.tolist(), starts.tolist(), ends.tolist(), strict=True):
+            mine = order[start:end]
+            part = take_rows(payload, rows[routed.row[mine]])
+            yield cell, part if routed.first is None else with_integers(part, FIRST, routed.first[mine])
+
+    def arrive(self, side: str, table: pa.Table) -> Arrived:
+        """Rows of one side of a cell as boxes, by the axes of that cell."""
+        at = integers(table, AT) if AT in table.column_names else self.intake.times(side, table)
+        before = integers(table, BEFORE) if BEFORE in table.column_names else 0
+        tuples, kept = self.intake.prepare(side, table, at, before, 0)
+        return Arrived(table if kept is None else take_rows(table, np.flatnonzero(kept)), tuples)
+
+    def chunk(self, side: str, arrived: Arrived, reach: Array) -> Chunk:
+        """The rows with a run over them, its cells cut to probes of this width."""
+        return Chunk(arrived.rows, freeze(self._builders[side], arrived.tuples, reach))
+
+    def reach(self, tuples: Tuples) -> Array:
+        """How wide these boxes are on average, nan where nothing is known."""
+        out = np.full(len(tuples.lo), np.nan)
+        for d, (low, high) in enumerate(zip(tuples.lo, tuples.hi, strict=True)):
+            finite = (np.abs(low) < FARTHEST) & (np.abs(high) < FARTHEST)
+            if finite.any():
+                out[d] = np.mean(high[finite].astype(np.float64) - low[finite])
+        return out
+
+    def meet(self, side: str, arrived: Arrived, chunks: Iterable[Chunk], cell: int) -> Iterator[pa.Table]:
+        """Result rows of arrivals of one side with chunks of the other, as far as they count in this cell."""
+        waiting: list[Matches] = []
+        own = row_bytes(arrived.rows)
+        for chunk in chunks:
+            most = min(PIECE, 1 + int(HEAVIEST / (1 + own + row_bytes(chunk.rows))))
+            for probing, stored in self.readers[OTHER[side]].attach(chunk.run).probe(arrived.tuples):
+                if self.spec.router.kind == "range":
+                    first = integers(arrived.rows, FIRST)[probing], integers(chunk.rows, FIRST)[stored]
+                    mine = self.spec.router.counts(cell, *first)
+                    probing, stored = probing[mine], stored[mine]
+                for start in range(0, len(probing), most):
+                    piece = slice(start, start + most)
+                    waiting.append((probing[piece], chunk.rows, stored[piece]))
+                    if sum(len(numbers) for numbers, _, _ in waiting) >= most:
+                        yield self._rows(side, arrived.rows, waiting)
+                        waiting = []
+        if waiting:
+            yield self._rows(side, arrived.rows, waiting)
+
+    def _rows(self, side: str, arrived: pa.Table, found: list[Matches]) -> pa.Table:
+        """Result rows from row numbers of arrivals of one side, and of several tables of the other."""
+        own, others = (self.plan.schemas[which].names for which in (side, OTHER[side]))
+        taken = {
+            side: take_rows(arrived.select(own), np.concatenate([probing for probing, _, _ in found])),
+            OTHER[side]: pa.concat_tables([take_rows(rows.select(others), stored) for _, rows, stored in found]),
+        }
+        columns: dict[str, Any] = {}
+        for which in "rs":
+            columns |= dict(zip(self._names[which], taken[which].columns, strict=True))
+        if self.spec.result_time:
+            kind = self.spec.result_type
+            r, s = (taken[which].column(self.plan.times[which]).cast(kind) for which in "rs")
+            columns[self.spec.result_time] = pc.if_else(pc.greater_equal(r, s), r, s)
+        return pa.table(columns)

@@ -1,0 +1,1 @@
+"""What tests use, for those who test an engine of their own."""

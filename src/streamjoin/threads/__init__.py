@@ -1,0 +1,1 @@
+"""An engine of worker threads; all concurrency is here."""

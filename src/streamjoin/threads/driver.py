@@ -1,0 +1,371 @@
+"""The driver: it alone knows the window. It writes arrivals onto the tapes, sends them in at the entries of the
+topology, and tells the opposite ends what has expired.
+
+Called by whoever pushes, one thread at a time. What it sends is in `algorithms/protocol.py`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamjoin import devices
+from streamjoin.access.tape import Tape
+from streamjoin.access.tuples import Tuples
+from streamjoin.algorithms import biclique, grid, handshake, low_latency
+from streamjoin.algorithms import celljoin as cell
+from streamjoin.algorithms.protocol import ARRIVAL, EXPIRY, Topology
+from streamjoin.codegen.records import Array
+from streamjoin.intake.prepare import Intake
+from streamjoin.live.push import Direct
+from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.threads import ends
+from streamjoin.threads import worker as loop
+from streamjoin.threads.collector import Pairs, Settled
+from streamjoin.threads.local import LOCALS, Functions
+from streamjoin.threads.runtime import Runtime
+from streamjoin.windows import FOREVER, SINCE_EVER
+
+if TYPE_CHECKING:
+    from streamjoin.device.opencl_join import Hells
+
+FIRST_ROOM = 1 << 14  # tuples on a tape in the beginning
+PROTOCOLS: dict[str, ModuleType] = {
+    "cell": cell,
+    "biclique": biclique,
+    "handshake": handshake,
+    "low_latency": low_latency,
+    "grid": grid,
+}
+ANNOUNCED = 64  # expired tuples that are worth a message
+UNDER_WAY = 1 << 17  # tuples, if only what is under way lies on the tape
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How a join is spread over workers."""
+
+    algorithm: str
+    workers: int
+    layout: tuple[int, int]  # of a grid
+    batch: int = 64
+    pin: bool = False
+
+    @property
+    def queue(self) -> int:
+        """Messages that fit into a queue: enough to keep a neighbour busy, few enough that little is under way."""
+        return max(2, min(64, 4096 // self.batch))
+
+
+class Side:
+    """What the driver remembers of one stream."""
+
+    def __init__(self, entries: int) -> None:
+        self.sent = np.zeros(entries, np.int64)  # by entry: tuples below have been sent there, or are about to be
+        self.total = 0  # the same for all entries together
+        self.pieces: deque[tuple[int, int]] = deque()  # of what has not expired: where it ends, its largest place
+        self.open: deque[tuple[int, int]] = deque()  # windows of rows: tuples that later ones still reach
+        self.expired = 0  # tuples below have expired
+        self.announced = 0  # and the workers have been told so
+        self.place = SINCE_EVER
+        self.released = 0  # tuples below are read by nobody
+
+
+class Driver:
+    """One parallel join, from prepared arrivals to pairs of tuple numbers."""
+
+    def __init__(self, plan: Plan, intake: Intake, setup: Setup, pairs: Pairs, settled: Settled) -> None:
+        self.setup = setup
+        self._plan = plan
+        protocol = PROTOCOLS[setup.algorithm]
+        shape = setup.layout if setup.algorithm == "grid" else (setup.workers,)
+        self._topology: Topology = protocol.topology(*shape)
+        self._star = setup.algorithm in ("cell", "biclique")
+        self._entry_rings = [
+            np.array([2 * node + direction for node in self._topology.entries[direction]], np.int64)
+            for direction in (0, 1)
+        ]
+        self._sides = tuple(Side(len(self._entries(side))) for side in (0, 1))
+        on_tape = plan.access != "band"
+        room = max(FIRST_ROOM if on_tape else UNDER_WAY, 4 * setup.queue * setup.batch)
+        shapes = [intake.shape(side) for side in SIDES]
+        r, s = (
+            Tape(shape, setup.batch, turns, setup.batch, room, plan.access == "sorted")
+            for shape, turns in zip(shapes, self._topology.turns, strict=True)
+        )
+        self.tapes = (r, s)
+        with intake.compiling():
+            functions = Functions(intake.program, plan.access, shapes[0].dims)
+        self.runtime = Runtime(
+            protocol,
+            self._topology,
+            self.tapes,
+            LOCALS[plan.access],
+            functions,
+            queue=setup.queue,
+            pinned=setup.pin,
+            trouble=lambda side, *what: intake.trouble(SIDES[side], *what),
+            pairs=pairs,
+            settled=settled,
+            progress=self.progress,
+        )
+        self._direct = [
+            Direct(plan, intake, name, tape) if Direct.serves(plan, intake, name, tape) else None
+            for name, tape in zip(SIDES, self.tapes, strict=True)
+        ]
+
+    def start(self) -> None:
+        """Starts the threads. Until then there is nothing that would have to be stopped."""
+        self.runtime.start()
+
+    def _entries(self, side: int) -> tuple[int, ...]:
+        """The nodes at which a stream enters. In a star every tuple goes to all, as if there were one."""
+        return (0,) if self._star else self._topology.entries[side]
+
+    def _rings(self, direction: int) -> Array:
+        """The queues through which the driver sends in a direction. A star takes both streams through the same."""
+        return self._entry_rings[0 if self._star else direction]
+
+    def arrive(self, side: int, batch: Tuples) -> None:
+        """Takes arrivals; waits while the join cannot."""
+        if self._plan.window.by_arrival:  # later tuples of the other side are met until this one expires
+            batch = replace(batch, until=np.full(len(batch), FOREVER))
+        begin = 0
+        while begin < len(batch):
+            count = min(self._make_room(side, len(batch) - begin), len(batch) - begin)
+            first = self.tapes[side].head
+            self.tapes[side].write(batch, begin, begin + count)
+            self._remember(side, first, batch.at[begin : begin + count])
+            self._send(side, first, first + count)
+            begin += count
+        self.check()
+
+    def take(self, side: int, batch: Any, newest: int, delay: int, promised: int) -> Array | None:
+        """Writes a small batch onto the tape without preparing it, if it can be done. With `send` it has arrived.
+
+        Returns its times. The last three say which tuples are late: `Watermark` has their meaning.
+        """
+        direct = self._direct[side]
+        if direct is None or self._make_room(side, batch.num_rows) < batch.num_rows:
+            return None
+        return direct.take(batch, newest, delay, promised)
+
+    def send(self, side: int, at: Array) -> None:
+        """Lets workers know of what was taken last."""
+        first, stop = self.tapes[side].head, self.tapes[side].head + len(at)
+        self.tapes[side].head = stop
+        if len(at):
+            self._remember(side, first, at)
+            self._send(side, first, stop)
+        self.check()
+
+    @contextmanager
+    def filling(self) -> Iterator[None]:
+        """Inside, arrivals are not compared: for benchmarks that begin with full windows."""
+        ends.write_word(self.runtime.control, loop.SILENT, 1)
+        try:
+            yield
+        finally:
+            self.runtime.quiet(patient=True)
+            ends.write_word(self.runtime.control, loop.SILENT, 0)
+
+    def admit(self, side: int, count: int) -> int:
+        """How many of so many arrivals can be taken without waiting."""
+        tape = self.tapes[side]
+        rings = self._rings(side)
+        places = min(self.runtime.room(ring) for ring in rings) - 1  # one for an expiry
+        whole = (tape.head // tape.batch + max(places, 0)) * tape.batch - tape.head
+        on_tape = tape.room - (tape.head - self._release(side))
+        if on_tape < count and self.runtime.quiet(patient=False):
+            on_tape = count  # nothing is under way: the window itself needs more room
+        return max(0, min(count, whole, on_tape))
+
+    def _make_room(self, side: int, wanted: int) -> int:
+        """Waits until tuples fit onto the tape; lets it grow when everything is at rest and they still do not."""
+        tape = self.tapes[side]
+        wanted = min(wanted, max(tape.batch, tape.room // 8))
+        known = tape.room - (tape.head - self._sides[side].released)
+        if known >= wanted:
+            return known
+        while True:
+            self.check()
+            free = tape.room - (tape.head - self._release(side))
+            if free >= wanted:
+                return free
+            if self.runtime.quiet(patient=False):
+                free = tape.room - (tape.head - self._release(side))
+                if free >= wanted:
+                    return free
+                self.runtime.grow(side, self._sides[side].released)
+            else:
+                self.runtime.snooze()
+
+    def _release(self, side: int) -> int:
+        """Up to where the tape may be written over."""
+        mine, head = self._sides[side], self.tapes[side].head
+        lowest = mine.expired if self.setup.algorithm == "cell" else head
+        for node in range(self._topology.nodes):
+            need = self.runtime.read(node, loop.NEED + side)
+            if self.setup.algorithm == "cell":
+                if all(self.runtime.read(node, loop.FINISHED + x) >= self._sides[x].sent[0] for x in (0, 1)):
+                    continue
+            elif need >= mine.sent[self._entry(node, side)]:
+                continue
+            lowest = min(lowest, need)
+        mine.released = max(mine.released, lowest)
+        return mine.released
+
+    def _entry(self, node: int, side: int) -> int:
+        """Through which of a side's entries tuples come to a node."""
+        return self._topology.turn[node][side] if self.setup.algorithm == "grid" else 0
+
+    def _remember(self, side: int, first: int, at: Array) -> None:
+        """Notes what is needed to tell later what has expired."""
+        batch = self.setup.batch
+        mine = self._sides[side]
+        starts = [0, *range(-first % batch or batch, len(at), batch)]
+        largest = [int(at.max())] if len(starts) == 1 else np.maximum.reduceat(at, starts).tolist()
+        mine.pieces.extend(zip([*[first + start for start in starts[1:]], first + len(at)], largest, strict=True))
+        if self._plan.window.by_arrival:
+            mine.open.append((first, first + len(at)))
+
+    def _send(self, side: int, first: int, stop: int) -> None:
+        mine, stretch, batch = self._sides[side], self.tapes[side].stretch, self.setup.batch
+        if self.setup.algorithm == "cell":
+            window = self._sides[1 - side].expired, self.tapes[1 - side].head
+            for begin in range(first // batch * batch, stop, batch):
+                piece = max(begin, first), min(begin + batch, stop)
+                for worker, message in enumerate(cell.shares(self.setup.workers, side, *piece, window)):
+                    self.runtime.send(2 * worker, message)
+            mine.sent[0] = mine.total = stop
+            return
+        rings = self._rings(side)
+        if self._star:
+            mine.sent[0] = mine.total = stop
+            for k in range(len(rings)):
+                self.runtime.feed(rings[k : k + 1], (ARRIVAL, side, first, stop))
+            return
+        for begin in range(first // stretch, (stop - 1) // stretch + 1):
+            mine.sent[begin % len(rings)] = min(stop, (begin + 1) * stretch)
+        mine.total = stop
+        self.runtime.feed(rings, (ARRIVAL, side, first, stop))
+
+    def expire(self, side: int, horizon: int, opposite: int) -> None:
+        """Tuples of a side below a place meet no arrival any more; `opposite` tuples of the other side have come."""
+        mine = self._sides[side]
+        while mine.pieces and mine.pieces[0][1] < horizon:
+            mine.expired = mine.pieces.popleft()[0]
+        mine.place = max(mine.place, horizon)
+        self._close_windows(side, horizon, opposite)
+        if mine.expired - mine.announced >= ANNOUNCED:
+            self._announce(side)
+
+    def _announce(self, side: int) -> None:
+        """Tells the ends against which a stream flows what of it has expired. An emitter keeps it to itself."""
+        mine = self._sides[side]
+        if self.setup.algorithm != "cell":
+            for ring in self._rings(1 - side):
+                self.runtime.send(ring, (EXPIRY, side, 0, mine.expired, 0, 0, mine.place))
+        mine.announced = mine.expired
+
+    def _close_windows(self, side: int, horizon: int, opposite: int) -> None:
+        """Windows of rows: what arrives on the other side from now on does not meet tuples below the horizon.
+
+        Whoever carries such a tuple to a later one reads this first: it was written before the later one was sent.
+        """
+        mine, tape = self._sides[side], self.tapes[side]
+        while mine.open:
+            first, stop = mine.open[0]
+            first = max(first, tape.head - tape.room)  # what lay there before has left the join
+            there, at = tape.positions(first, stop), tape.places
+            closed = at.at[there] < horizon
+            there = there[closed]
+            at.until[there] = np.minimum(at.until[there], opposite - 1)
+            if not closed.all():
+                return
+            mine.open.popleft()
+
+    def progress(self) -> tuple[int, int]:
+        """By side: tuples below have been compared with everything that came before. Read before results are."""
+        marks = []
+        for side in (0, 1):
+            mine = self._sides[side]
+            lowest, sent = mine.total, mine.sent.copy()  # in this order: the total is written last
+            for node in range(self._topology.nodes):
+                finished = self.runtime.read(node, loop.FINISHED + side)
+                if finished < sent[self._entry(node, side)]:
+                    lowest = min(lowest, finished)
+            marks.append(lowest)
+        return marks[0], marks[1]
+
+    def check(self) -> None:
+        """Raises what stopped the workers."""
+        if self.runtime.failure is not None:
+            raise self.runtime.failure
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What stopped the workers."""
+        return self.runtime.failure
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing can be completed any more, and the threads end; the first error counts."""
+        self.runtime.fail(error)
+
+    def settle(self) -> None:
+        """Everything that arrived so far has been noted; the collector tells when it is complete."""
+        self.check()
+
+    def finish(self) -> None:
+        """Lets everything meet and leave, then stops. Returns also if the join has failed."""
+        if self.runtime.failure is None:
+            for side in (0, 1):
+                self._sides[side].expired, self._sides[side].place = self.tapes[side].head, FOREVER
+                self._announce(side)
+            # Where neighbours look at each other's windows, all may be still for a moment before the last tuple left.
+            while self.progress() != (self.tapes[0].head, self.tapes[1].head) and self.runtime.failure is None:
+                self.runtime.snooze()
+            self.runtime.quiet(patient=True)
+        self.runtime.finish()
+
+    def stats(self) -> list[dict[str, Any]]:
+        """Per worker: what it holds and has done so far."""
+        found = []
+        for node in range(self._topology.nodes):
+            read, turn = self.runtime.read, self._topology.turn[node]
+            found.append(
+                {
+                    "worker": node,
+                    "turn": turn if self.setup.algorithm == "grid" else node,
+                    "window_r": read(node, loop.HELD),
+                    "window_s": read(node, loop.HELD + 1),
+                    "comparisons": read(node, loop.COMPARISONS),
+                    "results": read(node, loop.RESULTS),
+                    "queue_depth": self.runtime.depth(2 * node) + self.runtime.depth(2 * node + 1),
+                    "messages": read(node, loop.MESSAGES),
+                    "messages_sent": read(node, loop.SENT),
+                    "tuples_forwarded": read(node, loop.FORWARDED),
+                }
+            )
+        return found
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """Live tuples of r and of s."""
+        return self.tapes[0].head - self._sides[0].expired, self.tapes[1].head - self._sides[1].expired
+
+    def nbytes(self, side: int) -> int:
+        return self.tapes[side].nbytes + sum(local.nbytes(side) for local in self.runtime.locals)
+
+
+def open_driver(plan: Plan, intake: Intake, setup: Setup, pairs: Pairs, settled: Settled) -> Driver | Hells:
+    """What drives a join that is not done in the pushing thread: worker threads, or a device. `start` is to follow."""
+    if plan.algorithm == "hells":
+        return devices.hells(plan, intake, pairs, settled)
+    return Driver(plan, intake, setup, pairs, settled)

@@ -1,0 +1,45 @@
+"""How far a stream has come, and which of its tuples came too late."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamjoin.codegen.records import Array
+from streamjoin.windows import FOREVER, SINCE_EVER
+
+
+class Watermark:
+    """The promise of one stream: no tuple below `value` will be joined any more."""
+
+    def __init__(self, max_delay: int) -> None:
+        self.max_delay = max_delay
+        self.newest = SINCE_EVER
+        self.promised = SINCE_EVER
+
+    @property
+    def value(self) -> int:
+        if self.newest == SINCE_EVER:
+            return self.promised
+        return max(self.promised, self.newest - self.max_delay, SINCE_EVER)
+
+    def late(self, times: Array) -> Array | None:
+        """Which of the next tuples, in the order in which they come, are late; None if none is. Moves no mark."""
+        before = np.empty_like(times)
+        before[:1] = self.newest
+        np.maximum.accumulate(np.concatenate([before[:1], times[:-1]]), out=before)
+        limit = np.maximum(before, SINCE_EVER + self.max_delay) - self.max_delay
+        late = times < np.maximum(limit, self.promised)
+        return late if late.any() else None
+
+    def advance(self, times: Array) -> None:
+        """Takes note of tuples that have arrived."""
+        if len(times):
+            self.newest = max(self.newest, int(times.max()))
+
+    def promise(self, time: int) -> None:
+        """Takes the user's word that nothing below `time` follows."""
+        self.promised = max(self.promised, time)
+
+    def finish(self) -> None:
+        """The stream has ended."""
+        self.promised = FOREVER

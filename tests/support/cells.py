@@ -1,0 +1,110 @@
+"""A streaming join on a cluster without a cluster: the same routing, cells and chunks, with state in dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import oracle
+import streams
+from streamjoin.spark.cell import Cell
+from streamjoin.spark.cell_kernels import Engine, engine_of
+from streamjoin.spark.chunk_files import ChunkCache
+from streamjoin.spark.spec import CONTENT, JoinSpec, make_spec
+from streamjoin.spark.wire import pack, unpack, with_integers
+from streamjoin.windows import SINCE_EVER
+
+
+class DictState:
+    """What Spark's state store holds of one cell."""
+
+    def __init__(self) -> None:
+        self.kept: bytes | None = None
+        self.chunks: dict[int, bytes] = {}
+
+    def manifest(self) -> bytes | None:
+        return self.kept
+
+    def save(self, manifest: bytes) -> None:
+        self.kept = manifest
+
+    def get(self, number: int) -> bytes:
+        return self.chunks[number]
+
+    def put(self, number: int, data: bytes) -> None:
+        self.chunks[number] = data
+
+    def remove(self, number: int) -> None:
+        del self.chunks[number]
+
+
+def spec_of(on: Any, within: Any, *, r: pa.Schema = streams.R, s: pa.Schema = streams.S, **options: Any) -> JoinSpec:
+    chosen = {"cells": 4, "split": None, "bucket": None, "access": "auto", "expected_rate": None} | options
+    rest = {"how": "inner", "suffixes": ("_r", "_s"), "result_time": None}
+    return make_spec(r, s, on=on, within=within, time="t", **(rest | chosen))
+
+
+def contents(rows: Sequence[oracle.Row], key: str) -> np.ndarray:
+    """A hash of each row's content, as Spark would give one."""
+    ids = np.array([row[key] for row in rows], np.uint64)
+    return (ids * np.uint64(0x9E3779B97F4A7C15)).view(np.int64)
+
+
+class Cluster:
+    """Micro-batches through routing and cells. `pairs` is what came out, as values of both sides' first columns."""
+
+    def __init__(self, spec: JoinSpec, folder: Path | None, delay: int = 6) -> None:
+        self.engine: Engine = engine_of(spec)
+        self.cells = [DictState() for _ in range(spec.router.cells)]
+        self.folder = folder
+        self.cache = ChunkCache("test", folder)
+        self.delay = delay
+        self.newest: dict[str, int] = {}
+        self.late = 0
+        self.copies = 0
+        self.pairs: list[tuple[int, int]] = []
+
+    def batch(self, r: Sequence[oracle.Row], s: Sequence[oracle.Row]) -> list[tuple[int, int]]:
+        """One micro-batch: the rows of both sides, then the watermark moves."""
+        arriving: list[dict[str, list[pa.Table]]] = [{"r": [], "s": []} for _ in self.cells]
+        for side, rows in (("r", r), ("s", s)):
+            if rows:
+                schema = self.engine.plan.schemas[side]
+                table = with_integers(streams.table(list(rows), schema), CONTENT, contents(rows, schema.names[0]))
+                for cell, part in self.engine.route(side, table):
+                    arriving[cell][side].append(unpack(pack(part)))
+                    self.copies += part.num_rows
+        both = len(self.newest) == 2
+        watermark = min(self.newest.values()) - self.delay if both else SINCE_EVER
+        found = []
+        for number, tables in enumerate(arriving if r or s else []):  # every cell has a sign of life
+            found += self._visit(number, tables, watermark)
+        for side, rows in (("r", r), ("s", s)):
+            if rows:
+                self.newest[side] = max([*(row["t"] for row in rows), self.newest.get(side, SINCE_EVER)])
+        self.pairs += found
+        return found
+
+    def _visit(self, number: int, tables: dict[str, list[pa.Table]], watermark: int) -> list[tuple[int, int]]:
+        cell = Cell(self.engine, number, self.cells[number], self.cache)
+        names = self.engine.plan.output_names()
+        ids = names["r"][0], names["s"][0]
+        tables = [table.select(ids).to_pydict() for table in cell.arrive(tables)]
+        found = [pair for table in tables for pair in zip(*table.values(), strict=True)]
+        cell.expire(watermark)
+        cell.save()
+        self.late += cell.tally.late
+        return found
+
+    @property
+    def state_rows(self) -> int:
+        return sum(unpack(data).num_rows for state in self.cells for data in state.chunks.values())
+
+
+def expected(case: streams.Case, window: Any, r: list[oracle.Row], s: list[oracle.Row]) -> list[tuple[int, int]]:
+    arrivals = [("r", row) for row in r] + [("s", row) for row in s]
+    return oracle.pairs(arrivals, case.holds, window, ("t", "t")).pairs

@@ -1,0 +1,161 @@
+"""A real Kafka broker for tests: jars from Maven Central through Spark's own resolver, one KRaft node on loopback."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pyspark
+
+from streamjoin.java import java_home
+
+CACHE = Path(__file__).resolve().parents[2] / ".cache" / "kafka"
+BROKER = ["org.apache.kafka:kafka_2.13:3.9.2", "org.apache.kafka:kafka-tools:3.9.2"]
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+TOKENS = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
+# Where the connector of this very Spark is not published yet, the one before it serves; it was seen to work with 4.3.
+EARLIER = "4.2.0", "4.1.0-preview1"  # the connector, and the newest token provider that is published without a gap
+PATIENCE = 300.0  # seconds; a busy machine may stand still for a minute
+
+
+class Unreachable(Exception):
+    """Maven Central did not give the jars."""
+
+
+def resolve(packages: list[str], without: list[str] | None = None) -> list[Path]:
+    """The jars of packages and of what they need, downloaded once and then taken from the cache folder."""
+    asked = json.dumps([packages, without])
+    folder = CACHE / hashlib.sha256(asked.encode()).hexdigest()[:16]
+    stamp = folder / "complete"
+    if not stamp.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        nothing = folder / "nothing.py"
+        nothing.write_text("")
+        command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--packages", ",".join(packages)]
+        command += ["--exclude-packages", ",".join(without)] if without else []
+        command += ["--conf", f"spark.jars.ivy={folder}", "--master", "local[1]", str(nothing)]
+        environment = {**os.environ, "JAVA_HOME": java_home() or "", "PYSPARK_PYTHON": sys.executable}
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=environment)
+        except subprocess.TimeoutExpired:
+            raise Unreachable(f"{', '.join(packages)}: no answer in {PATIENCE:.0f} s") from None
+        if done.returncode:
+            said = [line.strip(" :\t") for line in done.stderr.splitlines() if "not found" in line and "#" in line]
+            raise Unreachable(f"{', '.join(packages)}: {said[-1] if said else done.stderr[-200:]}")
+        stamp.touch()
+    return sorted((folder / "jars").glob("*.jar"))
+
+
+def broker_jars() -> list[Path]:
+    scala = Path(pyspark.__file__).parent.joinpath("jars").glob("scala-library-*.jar")  # the resolver leaves it out
+    return [*resolve(BROKER), *scala]
+
+
+def connector_jars() -> list[Path]:
+    """The connector of this Spark's version, or else the one before it."""
+    current = [f"{CONNECTOR}:{pyspark.__version__}"]
+    earlier = [f"{CONNECTOR}:{EARLIER[0]}"], [TOKENS]
+    marker = CACHE / f"no-connector-{pyspark.__version__}"
+    if not marker.exists():
+        try:
+            return resolve(current)
+        except Unreachable:
+            pass
+    jars = resolve(*earlier)
+    jars += [jar for jar in resolve([f"{TOKENS}:{EARLIER[1]}"]) if "token-provider" in jar.name]
+    marker.touch()
+    return jars
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Broker:
+    """One node that is broker and controller; keeps its data and its port over a restart."""
+
+    def __init__(self, folder: Path, jars: list[Path]) -> None:
+        self._folder = folder
+        self._classpath = os.pathsep.join(map(str, jars))
+        self._java = str(Path(java_home() or "/usr") / "bin" / "java")
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port, controller = free_port(), free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.address}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(folder / "data"),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "controlled.shutdown.enable": "false",
+        }
+        folder.mkdir(parents=True)
+        self._settings = folder / "server.properties"
+        self._settings.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        cluster = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
+        self._tool("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings))
+
+    def start(self) -> None:
+        with (self._folder / "log").open("ab") as log:
+            command = [self._java, "-Xmx384m", "-cp", self._classpath, "kafka.Kafka", str(self._settings)]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        limit = time.monotonic() + PATIENCE
+        while time.monotonic() < limit:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                if self._process.poll() is not None:
+                    break
+                time.sleep(0.2)
+        raise RuntimeError(f"the broker did not start: {(self._folder / 'log').read_text()[-2000:]}")
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def produce(self, topic: str, rows: list[str]) -> None:
+        """Each row becomes the value of a record."""
+        where = ["--bootstrap-server", self.address, "--topic", topic]
+        self._tool("kafka.tools.ConsoleProducer", *where, text="".join(f"{row}\n" for row in rows))
+
+    def consume(self, topic: str, seconds: int = 10) -> list[str]:
+        """All values from the beginning, until none came for so long."""
+        where = ["--bootstrap-server", self.address, "--topic", topic, "--from-beginning"]
+        consumer = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+        return self._tool(consumer, *where, "--timeout-ms", str(1_000 * seconds), fails=True).splitlines()
+
+    def _tool(self, name: str, *words: str, text: str = "", fails: bool = False) -> str:
+        command = [self._java, "-Xmx128m", "-cp", self._classpath, name, *words]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=PATIENCE)
+        if done.returncode and not fails:
+            raise RuntimeError(f"{name} failed: {done.stdout}{done.stderr}")
+        return done.stdout

@@ -1,0 +1,88 @@
+"""A checkpoint as an earlier version left it, in tests/data: state of format 2, two micro-batches of a 2-D band join.
+
+Made by `python tests/support/old_checkpoint.py`, and not made again: a new format gets a new file beside it. Spark
+notes absolute paths; in the archive they begin with ROOT, and the checksums that would tell are left out.
+"""
+
+from __future__ import annotations
+
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import oracle
+import streamjoin as sj
+import streams
+from feeds import Feed, seconds
+
+ARCHIVE = Path(__file__).parents[1] / "data" / "checkpoint-format-2.tar.gz"
+ROOT = "/@root@"
+CASE = streams.BY_NAME["band_2d"]
+WINDOW = oracle.Interval(-5, 9)
+ROWS = {side: streams.long_stream(side, 17, 160, 1, True) for side in "rs"}
+STEP, BEFORE = 40, 80  # rows of a micro-batch, and of those behind the checkpoint
+
+
+def feed(target: Feed, start: int, stop: int) -> None:
+    """Adds the rows start..stop-1 of both sides, a file per micro-batch."""
+    target.files = start // STEP
+    for k in range(start, stop, STEP):
+        target.add(ROWS["r"][k : k + STEP], ROWS["s"][k : k + STEP])
+
+
+def run(target: Feed) -> None:
+    """Joins whatever is new and stops."""
+    frame = sj.join(target.read("r"), target.read("s"), on=CASE.on, within=seconds(WINDOW), time="t", cells=2)
+    failure = target.run(frame).exception()
+    if failure is not None:
+        raise failure
+
+
+def unpack(folder: Path) -> None:
+    """The checkpoint and the results so far, with paths below this folder."""
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder, filter="data")
+    _exchange(folder, ROOT, str(folder))
+
+
+def make(spark: Any) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        target = Feed(spark, folder)
+        feed(target, 0, BEFORE)
+        run(target)
+        for path in folder.rglob(".*.crc"):
+            path.unlink()
+        _exchange(folder, str(folder), ROOT)
+        with tarfile.open(ARCHIVE, "w:gz") as archive:
+            for part in ("checkpoint", "out"):
+                archive.add(folder / part, part, filter=_anonymous)
+
+
+def _exchange(folder: Path, before: str, after: str) -> None:
+    """In Spark's logs, which are text."""
+    logs = ("checkpoint/sources/*/*", "checkpoint/state/*/_metadata/v2/*", "out/_spark_metadata/*")
+    for log in (path for pattern in logs for path in folder.glob(pattern)):
+        if log.is_file():
+            log.write_text(log.read_text(encoding="utf-8").replace(before, after), encoding="utf-8")
+
+
+def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.uid = info.gid = info.mtime = 0
+    info.uname = info.gname = ""
+    return info
+
+
+if __name__ == "__main__":
+    from sessions import SETTINGS, prepare
+
+    prepare()
+    from pyspark.sql import SparkSession
+
+    from streamjoin.spark.settings import recommended
+
+    builder = SparkSession.builder.master("local[2]").config(map=SETTINGS).config(map=recommended(cores=2))
+    make(builder.getOrCreate())
+    print(f"{ARCHIVE.name}: {ARCHIVE.stat().st_size} bytes", file=sys.stderr)
