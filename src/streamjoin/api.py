@@ -111,9 +111,15 @@ def explain(left: Any, right: Any, **options: Any) -> Any:
         from streamjoin.spark.explain import explain_frames
 
         return explain_frames(left, right, **options)
-    from streamjoin.plan.explain import explain as explain_tables
+    import pyarrow as pa
 
-    return explain_tables(left, right, **options)
+    from streamjoin.intake.frames import to_arrow
+    from streamjoin.plan.explain import explain as explain_schemas
+
+    named = (("left", left), ("right", right))
+    schemas = [data if isinstance(data, pa.Schema) else to_arrow(data, what).schema for what, data in named]
+    static = any(schema is not data for schema, (_, data) in zip(schemas, named, strict=True))
+    return explain_schemas(*schemas, static=static, **options)
 
 
 def _on_spark(left: Any, right: Any) -> bool:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from streamjoin.device.opencl_join import Hells
+from typing import Any
 
 
 def examined() -> list[dict[str, Any]] | str:
@@ -33,10 +30,3 @@ def placement(unified: bool, wanted: str) -> str:
     from streamjoin.device import buffers as memory
 
     return memory.placement(unified, wanted)
-
-
-def hells(*arguments: Any, **options: Any) -> Hells:
-    """A HELLS-Join on a device; see `streamjoin.device.opencl_join`."""
-    from streamjoin.device.opencl_join import Hells
-
-    return Hells(*arguments, **options)

@@ -29,11 +29,14 @@ import os
 import re
 import secrets
 import stat
+import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import IO
 
 from streamjoin.errors import FileError
@@ -363,3 +366,26 @@ def _own_group(user: int, group: int) -> bool:
     except KeyError:
         return name is None and user == group
     return entry.gr_name == name and set(entry.gr_mem) <= {name}
+
+
+
+def cache_folder() -> Path:
+    """The folder for machine code: STREAMJOIN_CACHE, or `streamjoin` in the user's cache folder.
+
+    >>> cache_folder().is_absolute()
+    True
+    """
+    chosen = os.environ.get("STREAMJOIN_CACHE")
+    if not chosen and not os.path.isabs(os.path.expanduser("~")):  # a user without a home, as in containers
+        chosen = os.path.join(tempfile.gettempdir(), f"streamjoin-cache-{os.geteuid()}")
+    if not chosen:
+        mac = sys.platform == "darwin"
+        base = (not mac and os.environ.get("XDG_CACHE_HOME")) or ("~/Library/Caches" if mac else "~/.cache")
+        chosen = os.path.join(base, "streamjoin")
+    return Path(os.path.abspath(os.path.expanduser(chosen)))
+
+
+def kept(*inside: str) -> Private:
+    """The cache, this user's alone, or a folder in it."""
+    loss = "every process compiles its kernels and measures their costs again"
+    return Private(cache_folder(), *inside, variable="STREAMJOIN_CACHE", loss=loss)

@@ -124,7 +124,7 @@ def _properties(executable: str) -> tuple[int, str] | None:
 
 def _wrapped(executable: Path) -> Path:
     """A private JAVA_HOME whose only content is `bin/java`, a script that drops the unknown option."""
-    from streamjoin.codegen.cache import kept
+    from streamjoin.folders import kept
 
     script = _WRAPPER.format(java=shlex.quote(str(executable))).encode()
     home = kept("java", hashlib.sha256(script).hexdigest()[:16])

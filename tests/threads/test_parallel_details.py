@@ -89,7 +89,7 @@ def test_a_push_that_is_broken_off_does_not_keep_close_from_returning(
     """Ctrl-C while some workers have got the batch and others have not."""
     join = make(algorithm=algorithm, workers=2, access="scan")
     join.push_r(batch(0, 200))
-    runtime: Any = join._engine._driver.runtime
+    runtime: Any = join._engine.runtime
     sent = []
 
     def once(real: Any) -> Any:

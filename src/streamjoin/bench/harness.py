@@ -15,17 +15,19 @@ from typing import Any
 import numpy as np
 
 from streamjoin.access.tuples import Tuples
+from streamjoin.engine import Setup
 from streamjoin.errors import StreamjoinError
 from streamjoin.intake.prepare import Intake
 from streamjoin.papers import BAND, MICROSECONDS, Array, Source, partners, schema
 from streamjoin.plan.plan import SIDES, make_plan
 from streamjoin.results.latency import Latency
-from streamjoin.threads.driver import Driver, Setup
+from streamjoin.threads.driver import Driver
 from streamjoin.threads.local import BandLocal
-from streamjoin.windows import SINCE_EVER
+from streamjoin.windows.watermark import Watermark
 from streamjoin.windows.window import parse_duration
 
 CHECKED = 16  # r tuples, one after the other
+ALWAYS_ON_TIME = Watermark(0)
 FILL = 1 << 16
 WARM_UP = 2.0  # seconds at the beginning that are not counted
 
@@ -119,7 +121,7 @@ class Harness:
 
     def _push(self, side: str, table: Any) -> None:
         k = SIDES.index(side)
-        at = self.driver.take(k, table, SINCE_EVER, 0, SINCE_EVER)
+        at = self.driver.take(k, table, ALWAYS_ON_TIME)
         if at is not None:
             self.driver.send(k, at)
         else:
@@ -130,7 +132,7 @@ class Harness:
         self.driver.expire(1 - k, horizon, 0)
 
     def comparisons(self) -> int:
-        return sum(worker["comparisons"] for worker in self.driver.stats())
+        return self.driver.comparisons()
 
     def run(self, seconds: float) -> tuple[float, float]:
         """As many tuples as the join takes. Returns tuples/s per stream, and comparisons/s."""
@@ -146,7 +148,7 @@ class Harness:
 
     def rest(self) -> None:
         """Waits until the workers have nothing left to do."""
-        drain(self.driver.stats)
+        drain(self.driver.workers)
         time.sleep(0.03)  # the last messages have left their queues, not yet their workers
 
     def pace(self, rate: float, batch: int, seconds: float) -> dict[str, Any]:

@@ -25,12 +25,12 @@ from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms.kang import Kang
 from streamjoin.bench.machine import machine
 from streamjoin.codegen.records import Array
+from streamjoin.engine import Setup, open_engine
 from streamjoin.errors import StreamjoinError
 from streamjoin.intake.prepare import Intake
 from streamjoin.machine import usable_cores
 from streamjoin.papers import HIGHEST, LOWEST, band, schema
 from streamjoin.plan.plan import SIDES, Plan, make_plan
-from streamjoin.threads.driver import Setup, open_driver
 from streamjoin.windows.window import interval
 
 PAPER = 0.00004  # the paper's selectivity
@@ -167,7 +167,7 @@ class Driven(Contestant):
 
     def _start(self) -> None:
         setup = Setup(self.plan.algorithm, self.plan.workers, self.plan.layout)
-        self.driver: Any = open_driver(self.plan, self.intake, setup, self._count, lambda numbers: None)
+        self.driver: Any = open_engine(self.plan, self.intake, setup, self._count, lambda numbers: None)
         self.driver.start()
 
     def _filling(self) -> AbstractContextManager[None]:
@@ -190,7 +190,7 @@ class ManyThreads(Driven):
         self.driver.runtime.quiet(patient=True)
         while self.driver.progress() != tuple(tape.head for tape in self.driver.tapes):
             self.driver.runtime.snooze()
-        found = sum(worker["results"] for worker in self.driver.stats())
+        found = sum(worker["results"] for worker in self.driver.workers())
         while self.before + self.results < found:
             self.driver.runtime.snooze()
 
@@ -278,7 +278,7 @@ def _steps(contestant: Contestant) -> dict[str, float]:
         return {}
     told = contestant.driver.device_stats()
     found = {name: float(told[name]) for name in told if name.endswith("_seconds")}
-    return found | {"done": float(contestant.driver.stats()[0]["comparisons"])}
+    return found | {"done": float(contestant.driver.comparisons())}
 
 
 def _verify(contestant: Contestant, workload: Workload, name: str) -> None:

@@ -168,8 +168,7 @@ def _opencl() -> Finding:
 
 
 def _cache() -> Finding:
-    from streamjoin.codegen.cache import kept
-    from streamjoin.folders import reason
+    from streamjoin.folders import kept, reason
 
     folder = kept()
     details: dict[str, Any] = {"path": folder.path, "writable": False}

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import linecache
-import os
 import platform
 import re
 import sys
-import tempfile
 import threading
 from functools import cache
 from pathlib import Path
@@ -21,7 +19,6 @@ from types import ModuleType
 from typing import Any
 
 from streamjoin.errors import FileError
-from streamjoin.folders import Private
 
 ONE_AT_A_TIME = threading.RLock()  # for modules that are half made
 GENERATED = "streamjoin_generated_"
@@ -30,28 +27,6 @@ _IMPORT = re.compile(
     rf"^[ \t]*(?:from +({PACKAGE}\b[\w.]*) +import +(\([^)]*\)|.*)|import +(.*\b{PACKAGE}\b.*))", re.MULTILINE
 )
 _WORD = re.compile(r"[\w.]+")
-
-
-def cache_folder() -> Path:
-    """The folder for machine code: STREAMJOIN_CACHE, or `streamjoin` in the user's cache folder.
-
-    >>> cache_folder().is_absolute()
-    True
-    """
-    chosen = os.environ.get("STREAMJOIN_CACHE")
-    if not chosen and not os.path.isabs(os.path.expanduser("~")):  # a user without a home, as in containers
-        chosen = os.path.join(tempfile.gettempdir(), f"streamjoin-cache-{os.geteuid()}")
-    if not chosen:
-        mac = sys.platform == "darwin"
-        base = (not mac and os.environ.get("XDG_CACHE_HOME")) or ("~/Library/Caches" if mac else "~/.cache")
-        chosen = os.path.join(base, "streamjoin")
-    return Path(os.path.abspath(os.path.expanduser(chosen)))
-
-
-def kept(*inside: str) -> Private:
-    """The cache, this user's alone, or a folder in it."""
-    loss = "every process compiles its kernels and measures their costs again"
-    return Private(cache_folder(), *inside, variable="STREAMJOIN_CACHE", loss=loss)
 
 
 def load_module(source: str, inject: dict[str, Any] | None = None) -> ModuleType:

@@ -24,7 +24,8 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps as _dumps
 from numba.core.sigutils import normalize_signature
 
-from streamjoin.codegen.cache import GENERATED, ONE_AT_A_TIME, PACKAGE, imports_digest, kept
+from streamjoin.codegen.cache import GENERATED, ONE_AT_A_TIME, PACKAGE, imports_digest
+from streamjoin.folders import kept
 
 KEPT_DAYS = 30  # since somebody last used it
 FILE = re.compile(r"\w+-[0-9a-f]{32}\.kernel")

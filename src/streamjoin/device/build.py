@@ -6,10 +6,10 @@ import warnings
 from functools import lru_cache
 from typing import Any
 
-from streamjoin.codegen.cache import kept
 from streamjoin.device.devices import opencl
 from streamjoin.device.opencl_text import OPTIONS
 from streamjoin.errors import DeviceError
+from streamjoin.folders import kept
 
 
 @lru_cache

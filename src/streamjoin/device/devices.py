@@ -10,8 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from streamjoin.codegen.cache import kept
 from streamjoin.errors import DeviceError, OptionError
+from streamjoin.folders import kept
 
 INSTALL = "pip install 'streamjoin[opencl]' brings a device that runs on the CPU"
 REMEDY = (

@@ -18,13 +18,12 @@ from streamjoin.device.bitmaps import FOUND, NEXT, interpret
 from streamjoin.device.buffers import Bitmap
 from streamjoin.device.devices import opencl
 from streamjoin.device.opencl_text import HEAD
+from streamjoin.engine import Pairs, Settled
 from streamjoin.errors import DeviceError
 from streamjoin.interrupts import Call, Thread, await_end, start
 
 PAIRS = 1 << 16
 
-Pairs = Callable[[Array, Array], None]
-Settled = Callable[[tuple[int, int]], None]
 Events = list[tuple[str, Any]]  # what a command was, and its event
 
 

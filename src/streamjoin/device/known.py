@@ -29,7 +29,6 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.algorithms.hells import WORD
-from streamjoin.codegen.cache import kept
 from streamjoin.codegen.program import Program
 from streamjoin.codegen.records import Array
 from streamjoin.device.buffers import Bitmap, Window, placement, stage
@@ -37,6 +36,7 @@ from streamjoin.device.build import built, context_of
 from streamjoin.device.devices import denormals, describe, devices, opencl
 from streamjoin.device.opencl_text import GROUP, HEAD, Source, together
 from streamjoin.errors import DeviceError
+from streamjoin.folders import kept
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.analysis import analyse
 from streamjoin.predicate.resolve import resolve

@@ -20,8 +20,9 @@ from streamjoin.codegen.records import Array
 from streamjoin.device.buffers import Bitmap, Window, placement, stage
 from streamjoin.device.build import built, context_of
 from streamjoin.device.devices import choose, denormals, describe, opencl
-from streamjoin.device.interpreter import Clock, Comparison, Events, Interpreter, Pairs, Settled
+from streamjoin.device.interpreter import Clock, Comparison, Events, Interpreter
 from streamjoin.device.opencl_text import GROUP, Source
+from streamjoin.engine import Engine, Pairs, Settled, Setup
 from streamjoin.errors import DeviceError
 from streamjoin.intake.prepare import Intake
 from streamjoin.plan.plan import SIDES, Plan
@@ -31,13 +32,14 @@ MOST_PROBES = 1024  # of one comparison
 BITMAPS = 3  # per window: one is being written, one is being read, one is in between
 
 
-class Hells:
+class Hells(Engine):
     """One join on a device, from prepared arrivals to pairs of tuple numbers."""
 
     def __init__(
         self,
         plan: Plan,
         intake: Intake,
+        setup: Setup,
         pairs: Pairs,
         settled: Settled,
         *,
@@ -45,8 +47,8 @@ class Hells:
         trace: list[tuple[str, int, int]] | None = None,
     ) -> None:
         """`synchronous`: a push returns when its bitmaps have been read, as in figure 4. `trace` gets the steps."""
+        super().__init__(plan, intake, setup, pairs, settled)
         cl = opencl()
-        self._intake = intake
         self._source = Source(intake.program)
         self._device = choose(plan.device)
         _check(self._device, self._source)
@@ -181,13 +183,6 @@ class Hells:
             except queue.Empty:
                 continue
 
-    def take(self, side: int, batch: Any, newest: int, delay: int, promised: int) -> Array | None:
-        """Batches are always prepared before they go to a device."""
-        return None
-
-    def send(self, side: int, at: Array) -> None:
-        raise AssertionError("nothing was taken")
-
     def expire(self, side: int, horizon: int, opposite: int) -> None:
         """Tuples of a side below a place meet no arrival any more."""
         self.windows[side].fifo.expire(horizon)
@@ -213,11 +208,6 @@ class Hells:
         self._interpreter.wait()
         self.check()
 
-    def check(self) -> None:
-        """Raises what stopped the join."""
-        if self.failure is not None:
-            raise self.failure
-
     def finish(self) -> None:
         """Lets everything meet, then stops. Returns also if the join has failed."""
         if self.failure is None:
@@ -232,7 +222,10 @@ class Hells:
     def nbytes(self, side: int) -> int:
         return self.windows[side].nbytes
 
-    def stats(self) -> list[dict[str, Any]]:
+    def comparisons(self) -> int:
+        return self._comparisons
+
+    def workers(self) -> list[dict[str, Any]]:
         """The one worker there is: the device."""
         return [
             {
@@ -244,10 +237,10 @@ class Hells:
             }
         ]
 
-    def device_stats(self) -> dict[str, Any]:
-        """The device, where its windows lie, and the seconds spent in each step."""
+    def stats(self) -> dict[str, Any]:
+        """Besides, the device, where its windows lie, and the seconds spent in each step."""
         seconds = self._clock.seconds
-        return {
+        device = {
             **describe(self._device),
             "memory": {side: window.placement for side, window in zip(SIDES, self.windows, strict=True)},
             "compare_seconds": seconds["compare"],
@@ -255,6 +248,7 @@ class Hells:
             "transfer_seconds": seconds["transfer"],
             "interpretation_seconds": self._clock.interpretation,
         }
+        return super().stats() | {"device": device}
 
     @contextmanager
     def _telling(self) -> Iterator[None]:

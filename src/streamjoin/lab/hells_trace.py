@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 
-from streamjoin import devices
 from streamjoin.device.opencl_join import Hells
+from streamjoin.engine import Setup
 from streamjoin.intake.prepare import Intake
 from streamjoin.papers import BAND, Source, schema
 from streamjoin.plan.plan import SIDES, make_plan
@@ -27,9 +27,8 @@ def traced(synchronous: bool, window: int = 400_000, batch: int = 64, pushes: in
     """The steps of a few pushes of either stream against full windows, in nanoseconds from the first on."""
     plan = make_plan(schema("r"), schema("s"), on=BAND, within="15 minutes", time="ts", algorithm="hells")
     intake, steps = Intake(plan, plan.program()), list[tuple[str, int, int]]()
-    join: Hells = devices.hells(
-        plan, intake, lambda r, s: None, lambda numbers: None, synchronous=synchronous, trace=steps
-    )
+    setup = Setup(plan.algorithm, plan.workers, plan.layout)
+    join = Hells(plan, intake, setup, lambda r, s: None, lambda numbers: None, synchronous=synchronous, trace=steps)
     join.start()
     sources = {side: Source(side, window / 900) for side in SIDES}
 

@@ -17,17 +17,16 @@ import pyarrow as pa
 
 from streamjoin.access.tuples import Tuples
 from streamjoin.codegen.records import Array
+from streamjoin.engine import Engine, Setup, open_engine
 from streamjoin.errors import ClosedError, LateError, OptionError, SchemaError, StreamjoinError, WindowError, shown
 from streamjoin.intake.batches import as_table
 from streamjoin.intake.columns import show_time, take_rows
 from streamjoin.intake.prepare import Intake
 from streamjoin.interrupts import Section
-from streamjoin.live.engine import Engine, Parallel, Sequential
 from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.predicate.tree import OTHER
 from streamjoin.results.output import Output, Punctuation, Snapshot
 from streamjoin.results.rows import single_batch, widened
-from streamjoin.threads.driver import Setup
 from streamjoin.windows import SINCE_EVER
 from streamjoin.windows.watermark import Watermark
 from streamjoin.windows.window import ticks
@@ -156,10 +155,8 @@ class Join:
 
     def _make_engine(self, batch: int, pin: bool) -> Engine:
         plan, output = self.plan, self._output
-        if plan.algorithm == "kang":
-            return Sequential(self._intake, output.pairs, output.settled)
         setup = Setup(plan.algorithm, plan.workers, plan.layout, batch, pin=pin)
-        engine = Parallel(plan, self._intake, setup, output.pairs, output.settled)
+        engine = open_engine(plan, self._intake, setup, output.pairs, output.settled)
         # A join that was never closed must not leave threads behind.
         weakref.finalize(self, engine.fail, ClosedError("the join was given up without close()"))
         return engine
@@ -389,12 +386,12 @@ class Join:
         table = as_table(side, data, stream.schema)
         if self._timely and not self._shedding:
             self._section.under_way = name
-            at = self._engine.take(side, table, stream.watermark)
+            at = self._engine.take(SIDES.index(side), table, stream.watermark)
             if at is not None:
                 self._accept_taken(side, table, at, moment)
                 return
             self._section.under_way = None  # it has changed nothing
-        shed = table.num_rows - self._engine.admit(side, table.num_rows) if self._shedding else 0
+        shed = table.num_rows - self._engine.admit(SIDES.index(side), table.num_rows) if self._shedding else 0
         admitted = table = table.slice(0, table.num_rows - shed)
         times = self._intake.times(side, table) if self.plan.unit is not None else None
         late = self._late_rows(side, table, times)
@@ -424,10 +421,10 @@ class Join:
             kept_times = times if times is None or kept is None else times[kept]
             self._output.append(side, rows, int(batch.at.max()), kept_times, moment)
         counted = np.arange(table.num_rows + 1) if kept is None else np.concatenate([[0], np.cumsum(kept)])
-        step = max(table.num_rows, 1) if isinstance(self._engine, Sequential) else CHUNK
+        step = max(table.num_rows, 1) if self._engine.at_once else CHUNK
         for begin in range(0, table.num_rows, step):
             end = min(begin + step, table.num_rows)
-            self._engine.arrive(side, batch.part(int(counted[begin]), int(counted[end])))
+            self._engine.arrive(SIDES.index(side), batch.part(int(counted[begin]), int(counted[end])))
             stream.pushed += end - begin
             if times is not None:
                 stream.watermark.advance(times[begin:end])
@@ -442,7 +439,7 @@ class Join:
             self._output.append(side, table, newest, at, moment)
             stream.watermark.newest = max(stream.watermark.newest, newest)
         stream.pushed += len(at)
-        self._engine.send(side, at)
+        self._engine.send(SIDES.index(side), at)
         self._moved_on()
 
     def _moved_on(self) -> None:
@@ -469,10 +466,10 @@ class Join:
         return window.horizon(side, place, self._streams[stored].pushed)
 
     def _expire(self) -> None:
-        for stored in SIDES:
+        for k, stored in enumerate(SIDES):
             horizon = self._horizon(stored)
             if horizon > SINCE_EVER:
-                self._engine.expire(stored, horizon, self._streams[OTHER[stored]].pushed)
+                self._engine.expire(k, horizon, self._streams[OTHER[stored]].pushed)
 
     def _late_rows(self, side: str, table: pa.Table, times: Array | None) -> Array | None:
         """Which rows came too late for their window; None if none did. Changes nothing."""

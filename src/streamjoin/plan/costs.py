@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamjoin.codegen.cache import kept
+from streamjoin.folders import kept
 
 if TYPE_CHECKING:
     from streamjoin.access.segment import Store

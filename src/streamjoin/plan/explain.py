@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from streamjoin import devices
-from streamjoin.intake.frames import to_arrow
 from streamjoin.plan.plan import Plan, make_plan
 from streamjoin.predicate.analysis import Dimension
 from streamjoin.predicate.tree import to_sql
@@ -81,9 +80,10 @@ def _describe(dimension: Dimension) -> str:
 
 
 def explain(
-    left: Any,
-    right: Any,
+    schema_r: pa.Schema,
+    schema_s: pa.Schema,
     *,
+    static: bool = False,
     on: Any,
     within: Any,
     time: Any = None,
@@ -97,7 +97,7 @@ def explain(
     rate: Any = None,
     suffixes: Any = ("_r", "_s"),
 ) -> Explanation:
-    """Which keys were found, which access path was chosen, and why. Takes tables or Arrow schemas; reads no rows.
+    """Which keys were found, which access path was chosen, and why. `static`: of tables, not of streams.
 
     >>> import pyarrow as pa, streamjoin as sj
     >>> r = pa.schema({"ts": pa.int64(), "x": pa.int32()})
@@ -113,17 +113,10 @@ def explain(
     because     1 band key: runs ordered by cell
                 integer times have no unit: one worker is assumed to be enough; workers= would change that
     """
-    schemas = []
-    static = False
-    for what, data in (("left", left), ("right", right)):
-        if isinstance(data, pa.Schema):
-            schemas.append(data)
-        else:
-            static = True
-            schemas.append(to_arrow(data, what).schema)
     return Explanation(
         make_plan(
-            *schemas,
+            schema_r,
+            schema_s,
             on=on,
             within=within,
             time=time,

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from streamjoin.codegen.records import Array
+from streamjoin.engine import Engine, Setup, open_engine
 from streamjoin.interrupts import BrokenOffError
 from streamjoin.plan.plan import SIDES
 from streamjoin.predicate.tree import OTHER
 from streamjoin.tables.whole import Sides, TableJoin
-from streamjoin.threads.driver import Setup, open_driver
 
 CHUNK = 1 << 14  # rows of one side between two of the other, where the window does not depend on it
 BATCH = 1024
@@ -43,32 +43,32 @@ class StreamedJoin(TableJoin):
         def pairs(r: Array, s: Array) -> None:
             found.append((r.copy(), s.copy()))
 
-        driver = open_driver(plan, self.intake, setup, pairs, lambda marks: None)
-        weakref.finalize(self, driver.fail, BrokenOffError("the join was interrupted"))
+        engine = open_engine(plan, self.intake, setup, pairs, lambda marks: None)
+        weakref.finalize(self, engine.fail, BrokenOffError("the join was interrupted"))
         try:
-            driver.start()
+            engine.start()
             by_arrival = plan.window.by_arrival
             for side, begin, end in _in_turns(times, before) if by_arrival else _by_time(times):
                 if by_arrival:
-                    self._expire(driver, side, int(tuples[side].at[begin]), int(before[side][begin]))
-                driver.arrive(SIDES.index(side), tuples[side].part(begin, end))
+                    self._expire(engine, side, int(tuples[side].at[begin]), int(before[side][begin]))
+                engine.arrive(SIDES.index(side), tuples[side].part(begin, end))
                 if not by_arrival:
-                    self._expire(driver, side, int(tuples[side].at[end - 1]), 0)
-            driver.finish()
+                    self._expire(engine, side, int(tuples[side].at[end - 1]), 0)
+            engine.finish()
         except BaseException as error:
-            driver.fail(error)
-            driver.finish()
+            engine.fail(error)
+            engine.finish()
             raise
-        driver.check()
-        self.workers = tuple(driver.stats())
-        self.comparisons = sum(worker["comparisons"] for worker in self.workers)
+        engine.check()
+        self.workers = tuple(engine.workers())
+        self.comparisons = engine.comparisons()
         for r, s in found:
             yield rows["r"][r], rows["s"][s]
 
-    def _expire(self, driver: Any, side: str, place: int, opposite: int) -> None:
+    def _expire(self, engine: Engine, side: str, place: int, opposite: int) -> None:
         """A side has come to a place, when so many rows of the other had come."""
         horizon = self.plan.window.horizon(side, place, opposite)
-        driver.expire(SIDES.index(OTHER[side]), horizon, place)
+        engine.expire(SIDES.index(OTHER[side]), horizon, place)
 
 
 def _in_turns(times: Sides, before: Sides) -> Iterator[Piece]:

@@ -10,14 +10,12 @@ import time
 from collections.abc import Callable
 
 from streamjoin.codegen.records import Array
+from streamjoin.engine import Pairs, Settled
 from streamjoin.interrupts import Thread, await_end
 from streamjoin.threads.ends import await_results, block_ready, give_back, read_word
 from streamjoin.threads.worker import GO
 
 PAUSE = 0.0005  # seconds between two looks while the workers come to their end
-
-Pairs = Callable[[Array, Array], None]
-Settled = Callable[[tuple[int, int]], None]
 
 
 class Collector:

@@ -9,31 +9,29 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from streamjoin import devices
 from streamjoin.access.tape import Tape
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms import biclique, grid, handshake, low_latency
 from streamjoin.algorithms import celljoin as cell
 from streamjoin.algorithms.protocol import ARRIVAL, EXPIRY, Topology
 from streamjoin.codegen.records import Array
+from streamjoin.engine import Engine, Pairs, Settled, Setup
+from streamjoin.intake.direct import Direct
 from streamjoin.intake.prepare import Intake
-from streamjoin.live.push import Direct
 from streamjoin.plan.plan import SIDES, Plan
 from streamjoin.threads import ends
 from streamjoin.threads import worker as loop
-from streamjoin.threads.collector import Pairs, Settled
 from streamjoin.threads.local import LOCALS, Functions
 from streamjoin.threads.runtime import Runtime
 from streamjoin.windows import FOREVER, SINCE_EVER
-
-if TYPE_CHECKING:
-    from streamjoin.device.opencl_join import Hells
+from streamjoin.windows.watermark import Watermark
 
 FIRST_ROOM = 1 << 14  # tuples on a tape in the beginning
 PROTOCOLS: dict[str, ModuleType] = {
@@ -45,22 +43,6 @@ PROTOCOLS: dict[str, ModuleType] = {
 }
 ANNOUNCED = 64  # expired tuples that are worth a message
 UNDER_WAY = 1 << 17  # tuples, if only what is under way lies on the tape
-
-
-@dataclass(frozen=True)
-class Setup:
-    """How a join is spread over workers."""
-
-    algorithm: str
-    workers: int
-    layout: tuple[int, int]  # of a grid
-    batch: int = 64
-    pin: bool = False
-
-    @property
-    def queue(self) -> int:
-        """Messages that fit into a queue: enough to keep a neighbour busy, few enough that little is under way."""
-        return max(2, min(64, 4096 // self.batch))
 
 
 class Side:
@@ -77,12 +59,11 @@ class Side:
         self.released = 0  # tuples below are read by nobody
 
 
-class Driver:
+class Driver(Engine):
     """One parallel join, from prepared arrivals to pairs of tuple numbers."""
 
     def __init__(self, plan: Plan, intake: Intake, setup: Setup, pairs: Pairs, settled: Settled) -> None:
-        self.setup = setup
-        self._plan = plan
+        super().__init__(plan, intake, setup, pairs, settled)
         protocol = PROTOCOLS[setup.algorithm]
         shape = setup.layout if setup.algorithm == "grid" else (setup.workers,)
         self._topology: Topology = protocol.topology(*shape)
@@ -146,15 +127,12 @@ class Driver:
             begin += count
         self.check()
 
-    def take(self, side: int, batch: Any, newest: int, delay: int, promised: int) -> Array | None:
-        """Writes a small batch onto the tape without preparing it, if it can be done. With `send` it has arrived.
-
-        Returns its times. The last three say which tuples are late: `Watermark` has their meaning.
-        """
+    def take(self, side: int, batch: pa.Table, watermark: Watermark) -> Array | None:
+        """Writes a small batch onto the tape without preparing it, if it can be done. With `send` it has arrived."""
         direct = self._direct[side]
         if direct is None or self._make_room(side, batch.num_rows) < batch.num_rows:
             return None
-        return direct.take(batch, newest, delay, promised)
+        return direct.take(batch, watermark.newest, watermark.max_delay, watermark.promised)
 
     def send(self, side: int, at: Array) -> None:
         """Lets workers know of what was taken last."""
@@ -304,11 +282,6 @@ class Driver:
             marks.append(lowest)
         return marks[0], marks[1]
 
-    def check(self) -> None:
-        """Raises what stopped the workers."""
-        if self.runtime.failure is not None:
-            raise self.runtime.failure
-
     @property
     def failure(self) -> BaseException | None:
         """What stopped the workers."""
@@ -334,7 +307,10 @@ class Driver:
             self.runtime.quiet(patient=True)
         self.runtime.finish()
 
-    def stats(self) -> list[dict[str, Any]]:
+    def comparisons(self) -> int:
+        return sum(self.runtime.read(node, loop.COMPARISONS) for node in range(self._topology.nodes))
+
+    def workers(self) -> list[dict[str, Any]]:
         """Per worker: what it holds and has done so far."""
         found = []
         for node in range(self._topology.nodes):
@@ -362,10 +338,3 @@ class Driver:
 
     def nbytes(self, side: int) -> int:
         return self.tapes[side].nbytes + sum(local.nbytes(side) for local in self.runtime.locals)
-
-
-def open_driver(plan: Plan, intake: Intake, setup: Setup, pairs: Pairs, settled: Settled) -> Driver | Hells:
-    """What drives a join that is not done in the pushing thread: worker threads, or a device. `start` is to follow."""
-    if plan.algorithm == "hells":
-        return devices.hells(plan, intake, pairs, settled)
-    return Driver(plan, intake, setup, pairs, settled)

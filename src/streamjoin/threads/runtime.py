@@ -33,12 +33,13 @@ from streamjoin.algorithms.protocol import (
     new_node,
 )
 from streamjoin.codegen.records import Array, address
+from streamjoin.engine import Pairs, Settled
 from streamjoin.errors import PredicateError
 from streamjoin.interrupts import NAP, Thread, await_end, start
 from streamjoin.machine import along_topology, pin
 from streamjoin.threads import ends
 from streamjoin.threads import worker as loop
-from streamjoin.threads.collector import Collector, Pairs, Settled
+from streamjoin.threads.collector import Collector
 from streamjoin.threads.eventcount import new_bells
 from streamjoin.threads.local import Functions, Local
 from streamjoin.threads.ring import HEAD, LINES, TAIL
