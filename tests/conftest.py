@@ -28,9 +28,7 @@ _calm = [
     HealthCheck.filter_too_much,
     HealthCheck.function_scoped_fixture,
 ]
-settings.register_profile(
-    "suite", deadline=None, max_examples=25, derandomize=True, suppress_health_check=_calm
-)
+settings.register_profile("suite", deadline=None, max_examples=25, derandomize=True, suppress_health_check=_calm)
 settings.register_profile("soak", deadline=None, max_examples=2_000, suppress_health_check=_calm)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 

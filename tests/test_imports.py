@@ -170,6 +170,4 @@ def test_folders_are_a_leaf() -> None:
 
 def test_every_module_says_what_it_is_for() -> None:
     for path in sorted(ROOT.rglob("*.py")):
-        assert ast.get_docstring(ast.parse(path.read_text())), (
-            f"{path.relative_to(ROOT)} opens without a sentence"
-        )
+        assert ast.get_docstring(ast.parse(path.read_text())), f"{path.relative_to(ROOT)} opens without a sentence"

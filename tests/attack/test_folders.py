@@ -97,9 +97,7 @@ def test_what_others_may_only_read_keeps_its_mode(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_a_group_is_others_unless_it_is_ones_own(
-    own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_is_others_unless_it_is_ones_own(own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folders, "_own_group", lambda user, group: own)
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "old").touch()
@@ -211,9 +209,7 @@ def spoil(kind: str, path: Path, elsewhere: Path) -> None:
             os.chown(path, NEIGHBOUR, NEIGHBOUR)
 
 
-@pytest.mark.parametrize(
-    "kind", ["link", "pipe", "folder", "writable", pytest.param("theirs", marks=needs_root)]
-)
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "writable", pytest.param("theirs", marks=needs_root)])
 def test_files_that_are_not_ours_are_not_read(kind: str, tmp_path: Path) -> None:
     folder = private(tmp_path / "cache")
     folder.write("file", b"content")
@@ -351,9 +347,7 @@ def test_the_sweep_removes_what_we_wrote_and_nothing_else(chunks: Callable[[], o
 
 
 @pytest.mark.parametrize("kind", ["open", "link", pytest.param("theirs", marks=needs_root)])
-def test_no_sweep_where_the_folder_is_not_ours(
-    kind: str, chunks: Callable[[], object], tmp_path: Path
-) -> None:
+def test_no_sweep_where_the_folder_is_not_ours(kind: str, chunks: Callable[[], object], tmp_path: Path) -> None:
     root = tmp_path / "chunks"
     planted = old((tmp_path / "elsewhere" if kind == "link" else root) / "gone" / CHUNK)
     if kind == "link":

@@ -276,9 +276,7 @@ def test_debug_shows_the_traceback(folder: Path, capfd: pytest.CaptureFixture[st
         assert "Traceback" in capfd.readouterr().err
 
 
-def test_a_bug_is_exit_code_1(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bug_is_exit_code_1(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     def broken(*tables: pa.Table, **request: Any) -> pa.Table:
         raise ZeroDivisionError("oops")
 
@@ -315,17 +313,13 @@ def test_windows_are_spelled_in_one_word(text: str, expected: Any, monkeypatch: 
     assert parse_within(text) == expected
 
 
-@pytest.mark.parametrize(
-    "text", ["", "..", "1..", "last", "last x", "last r=1", "last r=1,s=2,t=3", "tumbling"]
-)
+@pytest.mark.parametrize("text", ["", "..", "1..", "last", "last x", "last r=1", "last r=1,s=2,t=3", "tumbling"])
 def test_an_unreadable_window_lists_the_spellings(text: str) -> None:
     with pytest.raises(WindowError, match="tumbling 1000 rows"):
         parse_within(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["5..1", "last 0", "tumbling -1", "soon", "1 fortnight..2 fortnights", "2..x"]
-)
+@pytest.mark.parametrize("text", ["5..1", "last 0", "tumbling -1", "soon", "1 fortnight..2 fortnights", "2..x"])
 def test_an_impossible_window_is_refused(text: str, folder: Path) -> None:
     assert main(words("-o", "out.csv", "--within", text)) == 2
 
@@ -345,9 +339,7 @@ def test_json_is_alone_on_standard_output(folder: Path) -> None:
 
 def test_pipes(folder: Path) -> None:
     lines = b"".join(json.dumps(row).encode() + b"\n" for row in R.to_pylist())
-    request = words(
-        "--left-format", "ndjson", "-o", "-", "--output-format", "arrows", left="-", right="s.csv"
-    )
+    request = words("--left-format", "ndjson", "-o", "-", "--output-format", "arrows", left="-", right="s.csv")
     done = run(*request, cwd=folder, input=lines)
     assert done.returncode == 0, done.stderr
     assert pairs(ipc.open_stream(done.stdout).read_all()) == PAIRS
@@ -444,9 +436,7 @@ def test_doctor_says_what_it_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     result = CliRunner().invoke(app, ["doctor", "--json"])
     assert result.exit_code == 0
     said = json.loads(result.stdout)
-    assert {"python", "cores", "simd", "memory", "java", "spark", "opencl", "cache", "dependencies"} == set(
-        said
-    )
+    assert {"python", "cores", "simd", "memory", "java", "spark", "opencl", "cache", "dependencies"} == set(said)
     assert said["cores"]["details"]["usable"] >= 1
     assert said["cores"]["details"]["comparisons_per_s"] is None  # it is not measured here
     assert said["simd"]["details"]["bits"] in (0, 128, 256, 512)

@@ -182,16 +182,12 @@ def damaged(suffix: str) -> bytes:
     return data[: len(data) // 2]
 
 
-@pytest.mark.parametrize(
-    "suffix", ["parquet", "arrow", "arrows", "arrows.gz", "csv.gz", "ndjson", "ndjson.gz"]
-)
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "arrows", "arrows.gz", "csv.gz", "ndjson", "ndjson.gz"])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_a_truncated_file_is_named(suffix: str, side: str, tmp_path: Path) -> None:
     path = tmp_path / f"cut.{suffix}"
     path.write_bytes(damaged(suffix))
-    with pytest.raises(
-        FileError, match=rf'the {side} input ".*cut\.{suffix}" cannot be read.*write it again'
-    ):
+    with pytest.raises(FileError, match=rf'the {side} input ".*cut\.{suffix}" cannot be read.*write it again'):
         source(path, side).read("ts")
 
 

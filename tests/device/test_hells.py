@@ -160,9 +160,7 @@ def test_windows_grow_and_wrap(memory: str, monkeypatch: pytest.MonkeyPatch) -> 
         stats = join.stats()
     results = sum(batch.num_rows for batch in join.poll())
     x = np.arange(-(-n // size) * size) * 7919 % 1000
-    want = sum(
-        int((np.abs(x[max(i - reach, 0) : i + reach + 1] - value) <= 1).sum()) for i, value in enumerate(x)
-    )
+    want = sum(int((np.abs(x[max(i - reach, 0) : i + reach + 1] - value) <= 1).sum()) for i, value in enumerate(x))
     assert results == want
     assert sizes[-1] == sizes[len(sizes) // 2] > sizes[0], "the FIFO grows to what it needs, and no further"
     assert stats["device"]["memory"] == {"r": memory, "s": memory}

@@ -58,9 +58,7 @@ def right(**columns: Any) -> pa.Table:
     return pa.table(base | columns)
 
 
-def join(
-    on: Any = BAND, one: Any = None, two: Any = None, *, within: Any = 10, time: Any = "t", **options: Any
-) -> Any:
+def join(on: Any = BAND, one: Any = None, two: Any = None, *, within: Any = 10, time: Any = "t", **options: Any) -> Any:
     return sj.join(
         left() if one is None else one,
         right() if two is None else two,
@@ -161,9 +159,7 @@ def test_not_a_table() -> None:
 def test_uint64_beyond_the_edge() -> None:
     ok = left(qty=pa.array([1, 2**63 - 1], pa.uint64()))
     assert join("r.qty = s.size", ok).num_rows == 1
-    message(
-        DataError, "qty", str(2**63), one=left(qty=pa.array([1, 2**63], pa.uint64())), on="r.qty = s.size"
-    )
+    message(DataError, "qty", str(2**63), one=left(qty=pa.array([1, 2**63], pa.uint64())), on="r.qty = s.size")
 
 
 def test_pushed_batch_of_another_schema() -> None:
@@ -631,9 +627,7 @@ def test_truncated_file(files: Path) -> None:
     assert "cut.arrow" in said(run_join(files, one="cut.arrow"))
     (files / "bad.csv").write_text('rid,t,price,qty,sym\n0,1,10.0,1,a\n1,2\n"')
     assert "bad.csv" in said(run_join(files, one="bad.csv"))
-    (files / "bad.ndjson").write_text(
-        '{"rid": 0, "t": 1, "price": 10.0, "qty": 1, "sym": "a"}\n{"rid": 1, "t"'
-    )
+    (files / "bad.ndjson").write_text('{"rid": 0, "t": 1, "price": 10.0, "qty": 1, "sym": "a"}\n{"rid": 1, "t"')
     assert "bad.ndjson" in said(run_join(files, one="bad.ndjson"))
     assert "out.parquet" not in names(files)
 

@@ -61,9 +61,7 @@ def test_tables(case: Case, data: st.DataObject) -> None:
 def check_rows(out: pa.Table, rs: list[oracle.Row], ss: list[oracle.Row]) -> None:
     """Every result carries both tuples' columns untouched: r's, then s's, suffixed where names clash."""
     clash = set(R.names) & set(S.names)
-    names = [n + "_r" if n in clash else n for n in R.names] + [
-        n + "_s" if n in clash else n for n in S.names
-    ]
+    names = [n + "_r" if n in clash else n for n in R.names] + [n + "_s" if n in clash else n for n in S.names]
     assert out.schema.names == names
     if not out.num_rows:
         return
@@ -107,9 +105,7 @@ def feed(
 
 
 def gathered(batches: list[pa.RecordBatch]) -> pa.Table:
-    parts = [
-        pa.Table.from_batches([b]) if isinstance(b, pa.RecordBatch) else b for b in batches if b.num_rows
-    ]
+    parts = [pa.Table.from_batches([b]) if isinstance(b, pa.RecordBatch) else b for b in batches if b.num_rows]
     if parts:
         return pa.concat_tables(parts)
     return pa.table({"rid": pa.array([], pa.int64()), "sid": pa.array([], pa.int64())})
@@ -215,9 +211,7 @@ def in_unit(rows: list[oracle.Row], per_second: int) -> list[oracle.Row]:
 UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
-@pytest.mark.parametrize(
-    ("unit_r", "unit_s", "zone"), [("ms", "ns", None), ("us", "us", "UTC"), ("s", "us", None)]
-)
+@pytest.mark.parametrize(("unit_r", "unit_s", "zone"), [("ms", "ns", None), ("us", "us", "UTC"), ("s", "us", None)])
 @given(data=st.data())
 def test_timestamps_of_mixed_units(unit_r: str, unit_s: str, zone: str | None, data: st.DataObject) -> None:
     """The units of the two time columns may differ; bounds are durations."""
@@ -274,9 +268,7 @@ NARROW = pa.schema([("id", pa.int64()), ("t", pa.int64()), ("x", pa.int64())])
 def ramp(start: int, n: int, side: str) -> pa.RecordBatch:
     ids = np.arange(start, start + n)
     schema = pa.schema([(f"{side}id", pa.int64()), ("t", pa.int64()), ("x", pa.int64())])
-    return pa.RecordBatch.from_arrays(
-        [pa.array(ids), pa.array(ids), pa.array(ids * 7919 % 1000)], schema=schema
-    )
+    return pa.RecordBatch.from_arrays([pa.array(ids), pa.array(ids), pa.array(ids * 7919 % 1000)], schema=schema)
 
 
 ACCESS = [
@@ -318,9 +310,7 @@ def test_expiry(on: str, access: str, window: Any) -> None:
             assert stats["r"]["window"] == stats["s"]["window"] == 0
     results += sum(b.num_rows for b in j.poll())
     assert j.stats()["results"] == results
-    assert results > 0 or window == Interval(-300, -100), (
-        "only this window excludes tuples of the same number"
-    )
+    assert results > 0 or window == Interval(-300, -100), "only this window excludes tuples of the same number"
 
 
 def test_a_silent_side_keeps_the_other_until_it_advances() -> None:
@@ -336,9 +326,7 @@ def test_a_silent_side_keeps_the_other_until_it_advances() -> None:
 
 
 def test_a_tuple_below_the_promise_is_late() -> None:
-    j = sj.Join(
-        r=ramp(0, 0, "r").schema, s=ramp(0, 0, "s").schema, on="r.x >= s.x", within=10, time="t", max_delay=50
-    )
+    j = sj.Join(r=ramp(0, 0, "r").schema, s=ramp(0, 0, "s").schema, on="r.x >= s.x", within=10, time="t", max_delay=50)
     j.advance(r=500)
     j.push_r(ramp(499, 3, "r"))
     j.close()

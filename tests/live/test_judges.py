@@ -25,9 +25,7 @@ def make(side: str, seed: int) -> pa.Table:
         {
             f"{side}id": pa.array(range(N), pa.int64()),
             "n": pa.array([rng.randint(0, 500) for _ in range(N)], pa.int64()),
-            "ts": pa.array(
-                [START + rng.randint(0, 600_000_000) for _ in range(N)], pa.timestamp("us", "UTC")
-            ),
+            "ts": pa.array([START + rng.randint(0, 600_000_000) for _ in range(N)], pa.timestamp("us", "UTC")),
             "k": pa.array(some(lambda: rng.randint(0, 9)), pa.int32()),
             "x": pa.array(some(lambda: rng.randint(1, 200)), pa.int32()),
             "y": pa.array(

@@ -88,9 +88,7 @@ def test_views_of_text(kind: pa.DataType) -> None:
     assert out.num_rows == 2 and out["k_s"].type == kind
 
 
-@pytest.mark.parametrize(
-    ("r", "s", "bounds"), [(2**63 - 3, 2**63 - 1, (5, 10)), (-(2**63) + 2, -(2**63), (-10, -5))]
-)
+@pytest.mark.parametrize(("r", "s", "bounds"), [(2**63 - 3, 2**63 - 1, (5, 10)), (-(2**63) + 2, -(2**63), (-10, -5))])
 def test_intervals_beyond_the_last_time_are_empty(r: int, s: int, bounds: tuple[int, int]) -> None:
     one, two = pa.table({"ts": [r], "x": [1]}), pa.table({"ts": [s], "a": [1]})
     assert sj.join(one, two, on="r.x = s.a", within=sj.interval(*bounds), time="ts").num_rows == 0

@@ -155,9 +155,7 @@ def test_the_edges_we_know_of(spark: Any) -> None:
         want = np.zeros((len(rs), len(ss)), np.bool_)
         want[i, j] = answer[f"c{n}"].to_numpy(zero_copy_only=False)
         where = np.argwhere(want != np.asarray(got[n]))
-        assert not len(where), (
-            f"{text}: r={rs[where[0][0]]} s={ss[where[0][1]]}, Spark says {want[tuple(where[0])]}"
-        )
+        assert not len(where), f"{text}: r={rs[where[0][0]]} s={ss[where[0][1]]}, Spark says {want[tuple(where[0])]}"
 
 
 def test_precedence_is_sparks_or_refused(spark: Any) -> None:
@@ -201,9 +199,7 @@ def test_precedence_is_sparks_or_refused(spark: Any) -> None:
         except Exception as e:  # Spark refuses it
             assert "PARSE" in str(e) or "MISMATCH" in str(e)  # noqa: PT017
     assert len(legal) >= 12
-    answer = both.selectExpr(
-        "r.rid", "s.sid", *(f"coalesce({asked[n]}, false) AS c{n}" for n in legal)
-    ).toArrow()
+    answer = both.selectExpr("r.rid", "s.sid", *(f"coalesce({asked[n]}, false) AS c{n}" for n in legal)).toArrow()
     i, j = answer["rid"].to_numpy(), answer["sid"].to_numpy()
     got = evaluate_all([trees[n] for n in legal], R, S, left, right)
     for n, m in zip(legal, got, strict=True):

@@ -65,11 +65,7 @@ VALUES = [
     *(f"{x} {op} {y}" for op in "+-*" for x in ("b", "h", "i", "l", "f", "d", "c", "e") for y in NUMBERS),
     *(f"{x} % {y}" for x in ("b", "h", "i", "l", "f", "d") for y in ("b", "i", "l", "f", "d", "3", "2.5D")),
     *(f"{x} / {y}" for x in ("b", "i", "l", "f", "d") for y in ("b", "i", "l", "f", "d", "3", "2.5D")),
-    *(
-        f"{f}({x})"
-        for f in ("floor", "ceil", "sqrt", "abs", "-")
-        for x in ("b", "i", "l", "f", "d", "c", "e")
-    ),
+    *(f"{f}({x})" for f in ("floor", "ceil", "sqrt", "abs", "-") for x in ("b", "i", "l", "f", "d", "c", "e")),
     *(
         form.format(x, y)
         for form in ("least({}, {})", "coalesce({}, {})", "CASE WHEN o THEN {} ELSE {} END")
@@ -101,12 +97,7 @@ VALUES = [
     *("NULL + 1", "i + NULL", "-NULL", "floor(NULL)", "sqrt(NULL)", "NULL / 2", "i DIV NULL", "ts - NULL"),
 ]
 COMPARED = [
-    *(
-        f"{x} <= {y}"
-        for x in ("b", "h", "i", "l", "f", "d")
-        for y in (*NUMBERS, "e")
-        if "." not in y or x in "fd"
-    ),
+    *(f"{x} <= {y}" for x in ("b", "h", "i", "l", "f", "d") for y in (*NUMBERS, "e") if "." not in y or x in "fd"),
     *("i <= c", "l = c", "c = e", "f = c", "d = e", "o = i", "o = d", "o = true", "f <= 1.5", "c <= 1.5D"),
     *("ts < y", "y < tn", "ts = ts", "v < INTERVAL 5 SECONDS", "ts - ts < v", "y = y", "t = 'a'", "i = NULL"),
     *("ts < '2020-01-01'", "y = '2020-01-01'", "i * 1.5 <= l", "i + 0.5 <= d", "floor(d) = i", "i / 2 < f"),
@@ -170,9 +161,7 @@ def test_constants_are_sparks(spark: Any) -> None:
 @pytest.mark.spark
 def test_operands_meet_in_sparks_type(spark: Any) -> None:
     frame = spark.createDataFrame([], SPARK)
-    plan = (
-        frame.selectExpr(*(f"{e} AS v{k}" for k, e in enumerate(COMPARED)))._jdf.queryExecution().analyzed()
-    )
+    plan = frame.selectExpr(*(f"{e} AS v{k}" for k, e in enumerate(COMPARED)))._jdf.queryExecution().analyzed()
     different = []
     for k, e in enumerate(COMPARED):
         theirs = plan.projectList().apply(k).child().left().dataType().simpleString()
@@ -378,9 +367,7 @@ def test_arrow_types(arrow: pa.DataType, name: str) -> None:
     assert sql_name(t) == name
 
 
-@pytest.mark.parametrize(
-    "arrow", [pa.list_(pa.int8()), pa.struct([]), pa.time64("us"), pa.map_(pa.int8(), pa.int8())]
-)
+@pytest.mark.parametrize("arrow", [pa.list_(pa.int8()), pa.struct([]), pa.time64("us"), pa.map_(pa.int8(), pa.int8())])
 def test_arrow_types_without_meaning(arrow: pa.DataType) -> None:
     assert from_arrow(arrow) is None
 

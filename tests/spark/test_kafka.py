@@ -44,9 +44,7 @@ def broker(jars: tuple[list[Path], list[Path]], tmp_path: Path) -> Iterator[kafk
 
 def rows(name: str, value: str, seed: int) -> list[dict[str, Any]]:
     random = np.random.default_rng(seed)
-    return [
-        {"ts": START + 100_000 * i, name: i, value: round(float(random.uniform(0, 100)), 3)} for i in range(ROWS)
-    ]
+    return [{"ts": START + 100_000 * i, name: i, value: round(float(random.uniform(0, 100)), 3)} for i in range(ROWS)]
 
 
 def as_json(row: dict[str, Any]) -> str:

@@ -33,9 +33,7 @@ from streamjoin.spark.routing import Router, cell_keys
 from streamjoin.spark.spec import CONTENT
 from streamjoin.spark.wire import with_integers
 
-coordinates = st.one_of(
-    st.floats(-50, 50, width=32), st.sampled_from([-1e19, 1e19, 0.0, -0.0, 1e10, -1e10, 3.0, 4.0])
-)
+coordinates = st.one_of(st.floats(-50, 50, width=32), st.sampled_from([-1e19, 1e19, 0.0, -0.0, 1e10, -1e10, 3.0, 4.0]))
 boxes = st.tuples(coordinates, coordinates).map(sorted)
 routers = st.builds(
     Router,

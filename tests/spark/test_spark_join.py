@@ -22,15 +22,14 @@ from streamjoin.errors import OptionError, SchemaError, UnsupportedError, Window
 
 pytestmark = pytest.mark.spark
 
+
 @pytest.fixture
 def feed(spark: Any, tmp_path: Path) -> Feed:
     return Feed(spark, tmp_path)
 
 
 def frames(spark: Any, r: list[oracle.Row], s: list[oracle.Row]) -> tuple[Any, Any]:
-    return tuple(
-        spark.createDataFrame(streams.table(timed(rows), schema)) for rows, schema in ((r, R), (s, S))
-    )  # type: ignore[return-value]
+    return tuple(spark.createDataFrame(streams.table(timed(rows), schema)) for rows, schema in ((r, R), (s, S)))  # type: ignore[return-value]
 
 
 def found(df: Any) -> list[tuple[int, int]]:
@@ -169,9 +168,7 @@ def test_time_zone_and_nullability_may_change(spark: Any, feed: Feed, zone: Call
         zone(name)
         feed.add(r[start : start + 100], s[start : start + 100])
         right = feed.read("s").withColumn("note", F.coalesce("note", F.array(F.lit(""))) if start else F.col("note"))
-        query = feed.run(
-            sj.join(feed.read("r"), right, on=case.on, within=seconds(WINDOW), time="t", result_time="at")
-        )
+        query = feed.run(sj.join(feed.read("r"), right, on=case.on, within=seconds(WINDOW), time="t", result_time="at"))
         assert query.exception() is None
     static = sj.join(*frames(spark, r, s), on=case.on, within=seconds(WINDOW), time="t", result_time="at")
     assert feed.pairs() == found(static) == expected(case, WINDOW, r, s)
@@ -250,7 +247,12 @@ def test_refusals(spark: Any, feed: Feed) -> None:
 def test_explain(spark: Any, feed: Feed) -> None:
     feed.add(LONG["r"][:2], LONG["s"][:2])
     shown = sj.explain(
-        feed.read("r"), feed.read("s"), on="abs(r.x - s.a) <= 5", within="100 seconds", time="t", cells=8,
+        feed.read("r"),
+        feed.read("s"),
+        on="abs(r.x - s.a) <= 5",
+        within="100 seconds",
+        time="t",
+        cells=8,
         expected_rate=1000,
     )
     facts = shown.to_dict()

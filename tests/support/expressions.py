@@ -351,9 +351,7 @@ def to_sql(e: E) -> str:
     if name in ("in", "not_in"):
         return f"{show(args[0], 6)} {'IN' if name == 'in' else 'NOT IN'} ({listed(args[1:])})"
     if name == "case":
-        arms = " ".join(
-            f"WHEN {to_sql(c)} THEN {to_sql(v)}" for c, v in zip(args[:-1:2], args[1:-1:2], strict=True)
-        )
+        arms = " ".join(f"WHEN {to_sql(c)} THEN {to_sql(v)}" for c, v in zip(args[:-1:2], args[1:-1:2], strict=True))
         last = "" if args[-1].type == NULL else f" ELSE {to_sql(args[-1])}"
         return f"CASE {arms}{last} END"
     return f"{name}({listed(args)})"
@@ -386,9 +384,7 @@ def to_expression(e: E) -> Any:
     if e.op == "lit":
         return literal(e)
     a = [to_expression(x) for x in e.args]
-    if not any(
-        hasattr(x, "cast") for x in a
-    ):  # nothing but Python values: Python would fold them by its own rules
+    if not any(hasattr(x, "cast") for x in a):  # nothing but Python values: Python would fold them by its own rules
         a[0] = sj.lit(a[0])
     binary = {
         "add": operator.add,

@@ -20,7 +20,6 @@ from streamjoin.testing.truth import evaluate_all
 R, S = schema("r"), schema("s")
 
 
-
 def describe(e: E, r: dict[str, Any], s: dict[str, Any], expected: Any, got: Any) -> str:
     used = {f"{side}.{name}": (r if side == "r" else s)[name] for side, name in sorted(columns(e))}
     return f"{to_sql(e)}\n  with {used}\n  expected {bool(expected)}, got {bool(got)}"
@@ -81,6 +80,7 @@ def fuzz_join(e: E, seed: int, on: Any, **options: Any) -> None:
                 raise
         else:
             check(e, rs, ss, want, got)
+
 
 EDGE_CASES = [
     # The papers' band: an integer literal keeps float32 arithmetic, a decimal or double one makes it double.

@@ -101,11 +101,7 @@ def value(rng: Random, name: str, edges: bool) -> Any:
     if t.kind == "int":
         low, high = EDGES[name]
         if edges and rng.random() < 0.4:
-            return (
-                rng.choice((low, high))
-                if rng.random() < 0.6
-                else rng.choice((min(low + 1, 0), high - 1, high // 2))
-            )
+            return rng.choice((low, high)) if rng.random() < 0.6 else rng.choice((min(low + 1, 0), high - 1, high // 2))
         return rng.randint(max(low, -4), 12)
     if t.kind == "float":
         x = rng.choice(TENTHS) if rng.random() < 0.7 else rng.choice(NASTY)
@@ -258,9 +254,7 @@ class Predicates:
                     lit(DAY, INTERVAL),
                 )
             case 6:
-                return op(
-                    compare, op(rng.choice(("add", "sub")), self.column("dd"), lit(1)), self.column("dd")
-                )
+                return op(compare, op(rng.choice(("add", "sub")), self.column("dd"), lit(1)), self.column("dd"))
             case 7:
                 return op(compare, self.column("ts"), lit(BASE, TS))
         return op(compare, op("mul", op("sub", r, s), lit(2)), width)
@@ -288,9 +282,7 @@ class Predicates:
             case 5:
                 return op(rng.choice(("between", "not_between")), number(), number(), number())
             case 6:
-                options = [self.number_literal() for _ in range(3)] + (
-                    [lit(None)] if rng.random() < 0.2 else []
-                )
+                options = [self.number_literal() for _ in range(3)] + ([lit(None)] if rng.random() < 0.2 else [])
                 return op(rng.choice(("in", "not_in")), number(), *options)
             case 7:
                 return op(
@@ -351,9 +343,7 @@ class Predicates:
             case 13:
                 return op("between", op("mul", x, c), y, op("add", y, d))
             case 14:
-                return op(
-                    "and", op(more, op("neg", x), op("neg", op("add", y, c))), op(more, y, op("sub", x, d))
-                )
+                return op("and", op(more, op("neg", x), op("neg", op("add", y, c))), op(more, y, op("sub", x, d)))
         return op(less, x, y) if rng.random() < 0.5 else self.temporal()
 
 

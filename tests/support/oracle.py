@@ -27,9 +27,7 @@ class Notes:
 
     wraps: bool = False  # beyond Spark's type: Spark's answer is wrong, ours must not be
     beyond: bool = False  # beyond 64 bits: the right answer or an error
-    narrows: bool = (
-        False  # a cast to an integer that cannot hold the value: Spark wraps, so an error is in order
-    )
+    narrows: bool = False  # a cast to an integer that cannot hold the value: Spark wraps, so an error is in order
 
     def clear(self) -> None:
         self.wraps = self.beyond = self.narrows = False
@@ -203,15 +201,7 @@ def compile_value(e: E) -> Value:
     if name in ("add", "sub", "mul", "div", "mod", "intdiv"):
         numeric = types[0].kind in ("int", "float", "decimal") and types[1].kind != "interval"
         to = F64 if name == "div" else common(e.args[0], e.args[1]) if numeric else None
-        work = (
-            t
-            if t.kind == "decimal"
-            else to
-            if to is not None and name != "intdiv"
-            else I64
-            if to is not None
-            else t
-        )
+        work = t if t.kind == "decimal" else to if to is not None and name != "intdiv" else I64 if to is not None else t
 
         def arithmetic(r: Row, s: Row, n: Notes) -> Any:
             a, b = args[0](r, s, n), args[1](r, s, n)

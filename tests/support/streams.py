@@ -27,9 +27,7 @@ def _schema(side: str, types: dict[str, T], time: pa.DataType) -> pa.Schema:
     return pa.schema([(f"{side}id", pa.int64()), ("t", time), *own, ("note", pa.list_(pa.string()))])
 
 
-def schemas(
-    time_r: pa.DataType | None = None, time_s: pa.DataType | None = None
-) -> tuple[pa.Schema, pa.Schema]:
+def schemas(time_r: pa.DataType | None = None, time_s: pa.DataType | None = None) -> tuple[pa.Schema, pa.Schema]:
     return _schema("r", R_TYPES, time_r or pa.int64()), _schema("s", S_TYPES, time_s or pa.int64())
 
 
@@ -94,9 +92,7 @@ CASES = [
     ),
     _case("one_sided", op("le", r("x"), s("a")), "band"),
     _case("equality", op("eq", r("k"), s("k")), "hash"),
-    _case(
-        "equality_band", op("and", op("eq", r("k"), s("k")), near(r("y"), s("b"), lit(0.5))), "hash", "band"
-    ),
+    _case("equality_band", op("and", op("eq", r("k"), s("k")), near(r("y"), s("b"), lit(0.5))), "hash", "band"),
     _case("float_equality", op("eq", r("y"), s("b")), "hash"),
     _case("string", op("eq", r("nm"), s("nm")), "hash"),
     _case("variable", near(r("x"), s("a"), s("tol"))),

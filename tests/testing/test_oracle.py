@@ -37,9 +37,7 @@ def test_agrees_with_spark(spark: Any, soak: bool, edges: bool) -> None:
         # A few dozen expressions per query: beyond that Spark's generated code grows too large to compile.
         for start in range(0, len(trees), 40):
             chosen = texts[start : start + 40]
-            answer = joined.selectExpr(
-                "r.rid", "s.sid", *(f"({t}) AS c{i}" for i, t in enumerate(chosen))
-            ).toArrow()
+            answer = joined.selectExpr("r.rid", "s.sid", *(f"({t}) AS c{i}" for i, t in enumerate(chosen))).toArrow()
             i, j = answer["rid"].to_numpy(), answer["sid"].to_numpy()
             for n, text in enumerate(chosen):
                 ours = matrix(trees[start + n], rs, ss)
@@ -81,12 +79,7 @@ def duck_speaks(e: E) -> bool:
     kinds = {n.type.kind for n in nodes(e)}
     literals = all(n.op != "lit" or n.type in (I32, STRING, NULL) for n in nodes(e))
     plain = {n.op for n in nodes(e)} <= DUCK_OPS
-    return (
-        plain
-        and literals
-        and names <= set(DUCK_COLUMNS)
-        and kinds <= {"bool", "int", "float", "string", "null"}
-    )
+    return plain and literals and names <= set(DUCK_COLUMNS) and kinds <= {"bool", "int", "float", "string", "null"}
 
 
 def test_agrees_with_duckdb() -> None:
@@ -111,9 +104,7 @@ def test_agrees_with_duckdb() -> None:
         theirs = np.zeros_like(ours.truth)
         theirs[i, j] = answer[f"c{n}"].to_numpy(zero_copy_only=False)
         where = np.argwhere((theirs != ours.truth) & ~ours.wraps)
-        assert not len(where), _report(
-            to_sql(e), e, rs[where[0][0]], ss[where[0][1]], theirs[tuple(where[0])]
-        )
+        assert not len(where), _report(to_sql(e), e, rs[where[0][0]], ss[where[0][1]], theirs[tuple(where[0])])
 
 
 def test_generator_covers_the_language() -> None:

@@ -46,9 +46,7 @@ def _case(name: str, *terms: E, access: tuple[str, ...]) -> Case:
 
 # Few predicates, because each is compiled once per side; Hypothesis varies everything else.
 CASES = [
-    _case(
-        "band_2d", near(r("k"), s("k"), lit(1)), band(r("z"), s("c"), 0.5, 0.5), access=("scan", "sorted", "band")
-    ),
+    _case("band_2d", near(r("k"), s("k"), lit(1)), band(r("z"), s("c"), 0.5, 0.5), access=("scan", "sorted", "band")),
     _case(
         "equality",
         op("eq", r("nm"), s("nm")),

@@ -104,9 +104,7 @@ def test_two_pushers_and_a_poller(algorithm: str, ordered: bool) -> None:
     done.set()
     finish(pollers, failed_polls)
     out.extend(j.poll())
-    pairs = np.concatenate(
-        [np.stack([b["rid"].to_numpy(), b["sid"].to_numpy()], 1) for b in out if b.num_rows]
-    )
+    pairs = np.concatenate([np.stack([b["rid"].to_numpy(), b["sid"].to_numpy()], 1) for b in out if b.num_rows])
     assert len(pairs) == expected(N, 300) == j.stats()["results"]
     assert len(np.unique(pairs, axis=0)) == len(pairs)
     assert (abs(pairs[:, 0] - pairs[:, 1]) <= 300).all()

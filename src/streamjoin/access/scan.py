@@ -109,9 +109,7 @@ def candidates(p, coord, runs, run_count, ranges, cursor):
     centre, square = np.empty((DIMS, room), np.float32), np.empty((DIMS, room), np.float32)
     active = np.empty(room, np.int64)
     for run in range(cursor[RUN], run_count):
-        live = aim(
-            p, 0, len(p.since), runs.first_at[run], runs.last_at[run], runs.width[run], active, centre, square
-        )
+        live = aim(p, 0, len(p.since), runs.first_at[run], runs.last_at[run], runs.width[run], active, centre, square)
         count = sweep(coord, runs.begin[run], runs.end[run], live, active, centre, square, ranges, count, cursor)
         if cursor[STEP]:
             cursor[RUN], cursor[COUNT] = run, count

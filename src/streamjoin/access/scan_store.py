@@ -23,7 +23,6 @@ def scan_module(dims: int) -> ModuleType:
     return load_module(f"DIMS = {dims}\n{kernel_text(scan.__name__)}")
 
 
-
 class ScanStore(Store):
     """Runs in order of arrival; SIMD over the boxes where the predicate has any."""
 

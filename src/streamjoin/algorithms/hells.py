@@ -90,4 +90,5 @@ def _words(first: int, stop: int) -> tuple[int, int]:
 def _whole_words(tuples: int) -> int:
     return -(-max(tuples, WORD) // WORD) * WORD
 
+
 WORD = 32

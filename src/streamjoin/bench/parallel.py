@@ -274,7 +274,9 @@ def _order(seconds: float, rate: float, window: str, report: Report) -> dict[str
     machine does to one it does to all. The median of the ratios within a round of turns tells the price.
     """
     kinds: dict[str, dict[str, Any]] = {
-        "plain": {}, "punctuations": {"punctuations": True}, "ordered": {"ordered": True}
+        "plain": {},
+        "punctuations": {"punctuations": True},
+        "ordered": {"ordered": True},
     }
     with ExitStack() as stack:
         joins = {name: stack.enter_context(_Whole(options, rate, window)) for name, options in kinds.items()}

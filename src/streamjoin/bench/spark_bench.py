@@ -156,9 +156,7 @@ class Bench:
             ("spark-bucket-2d", lambda r, s: peers.bucket_2d(r, s, SECONDS)),
         )
 
-    def _stream(
-        self, engine: str, name: str, on: str, seconds: int, window: int, files: Files, make: Maker
-    ) -> None:
+    def _stream(self, engine: str, name: str, on: str, seconds: int, window: int, files: Files, make: Maker) -> None:
         store = ROCKSDB if engine == "streamjoin" else DEFAULT_STORE
         self._report(f"{engine}: {name}, window of {window:,} per side ...")
         spent, found = self._trigger_ms(files, make, store)
@@ -219,7 +217,10 @@ class Bench:
 
 
 def measure(
-    spark: Any, sizes: Sizes = Sizes(), parts: tuple[str, ...] = PARTS, report: Report = lambda text: None  # noqa: B008
+    spark: Any,
+    sizes: Sizes = Sizes(),  # noqa: B008
+    parts: tuple[str, ...] = PARTS,
+    report: Report = lambda text: None,
 ) -> dict[str, Any]:
     """All parts in one session; `runs` and what follows from them."""
     with tempfile.TemporaryDirectory(prefix="streamjoin-bench-") as folder:

@@ -63,9 +63,7 @@ def static_tables(folder: Path, rows: int, seconds: int) -> Files:
     return _written(folder, pieces, 1, 2 * rows)
 
 
-def _tuples(
-    side: str, random: Any, first: int, count: int, window: int, seconds: int, *, strips: bool
-) -> pa.Table:
+def _tuples(side: str, random: Any, first: int, count: int, window: int, seconds: int, *, strips: bool) -> pa.Table:
     """Tuples first..first+count-1 of a stream of which `window` come in `seconds`."""
     number = np.arange(first, first + count, dtype=np.int64)
     ts = pa.array(START + number * seconds * MICROSECONDS // window).cast(pa.timestamp("us", "UTC"))

@@ -115,9 +115,7 @@ SPARK_PARTS = "opaque,band,tiny,static"
 @app.command()
 def spark(
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes: a check that it works, no figures.")] = False,
-    windows: Annotated[
-        str | None, typer.Option(help="Of the band joins, in tuples per side: 100000,1000000.")
-    ] = None,
+    windows: Annotated[str | None, typer.Option(help="Of the band joins, in tuples per side: 100000,1000000.")] = None,
     parts: Annotated[str, typer.Option(help=f"Which measurements: {SPARK_PARTS}.")] = SPARK_PARTS,
     master: Annotated[str, typer.Option(help="Spark's master.")] = "local[2]",
     memory: Annotated[str, typer.Option(help="Of Spark's driver, which in local mode is all of it.")] = "8g",
@@ -135,9 +133,7 @@ def spark(
         sizes = replace(sizes, windows=_counts(windows))
     conf = {"spark.driver.memory": memory, "spark.sql.adaptive.enabled": "true"}  # tables are joined better with it
     with session(Cluster(master, conf, name="streamjoin-bench")) as running:
-        figures = spark_bench.measure(
-            running, sizes, chosen, lambda text: print(text, file=sys.stderr, flush=True)
-        )
+        figures = spark_bench.measure(running, sizes, chosen, lambda text: print(text, file=sys.stderr, flush=True))
     if as_json:
         print(json.dumps(figures))
         return

@@ -15,9 +15,7 @@ from streamjoin.cli.spread import ALGORITHMS, parse_workers
 def demo(
     context: typer.Context,
     engine: Annotated[str, typer.Option(help="spark: a pipeline in local mode; embedded.")] = "spark",
-    tuples: Annotated[
-        int | None, typer.Option(min=1, help="Tuples of each stream; 40000, on Spark 80000.")
-    ] = None,
+    tuples: Annotated[int | None, typer.Option(min=1, help="Tuples of each stream; 40000, on Spark 80000.")] = None,
     rate: Annotated[
         int | None, typer.Option(min=1, help="Tuples per second of stream time; 1000, on Spark 2000.")
     ] = None,
@@ -38,9 +36,7 @@ def demo(
     else:
         from streamjoin.bench.demo import run
 
-        figures = run(
-            window=window, report=_Report(), algorithm=algorithm, workers=parse_workers(workers), **asked
-        )
+        figures = run(window=window, report=_Report(), algorithm=algorithm, workers=parse_workers(workers), **asked)
         spread = f"{figures['algorithm']}, {figures['workers']} worker{'s' * (figures['workers'] > 1)}"
         how = f"access by {figures['access']}, {spread}"
     if as_json:

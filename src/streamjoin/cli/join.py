@@ -51,9 +51,7 @@ def join(
     left_encoding: Annotated[
         str | None, typer.Option(metavar="NAME", help="Of CSV or NDJSON that is not UTF-8: latin1, cp1252, utf-16.")
     ] = None,
-    right_encoding: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The same for the right input.")
-    ] = None,
+    right_encoding: Annotated[str | None, typer.Option(metavar="NAME", help="The same for the right input.")] = None,
     null: Annotated[
         list[str] | None,
         typer.Option(metavar="WORD", help="Means null in CSV, as an empty field; repeatable."),
@@ -68,9 +66,7 @@ def join(
     device: Annotated[
         str | None, typer.Option(help="Of hells: an index as `streamjoin doctor` lists them, a type, a part of a name.")
     ] = None,
-    memory: Annotated[
-        str, typer.Option(help="Of hells: where windows lie: auto, host, device or parts.")
-    ] = "auto",
+    memory: Annotated[str, typer.Option(help="Of hells: where windows lie: auto, host, device or parts.")] = "auto",
     access: Annotated[str, typer.Option(help="How windows are searched: auto, scan, sorted, band or hash.")] = "auto",
     ordered: Annotated[bool, typer.Option("--ordered", help="Results in the order of their time.")] = False,
     suffixes: Annotated[

@@ -150,7 +150,7 @@ def _left_out(report: dict[str, Any]) -> str:
     """What was dropped, and what was not there."""
     said = f", {report['malformed']:,} malformed rows dropped" if report["malformed"] else ""
     for gap in report["absent"]:
-        said += f", {gap['rows']:,} rows of {gap['input']} without column \"{gap['column']}\""
+        said += f', {gap["rows"]:,} rows of {gap["input"]} without column "{gap["column"]}"'
     return said
 
 

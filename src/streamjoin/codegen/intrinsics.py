@@ -40,7 +40,6 @@ def up32(low, high):
     return near if exact or np.float64(near) > wide else np.nextafter(near, np.float32(np.inf))
 
 
-
 @inner(forceinline=True)
 def centre_and_square(low, width, high):
     """A centre and a squared distance from it that no point of [low - width, high] reaches.
@@ -92,7 +91,6 @@ def coordinate(value, origin):
     return np.float32(min(max(value - origin, -FARTHEST), FARTHEST))
 
 
-
 @intrinsic
 def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
     """Asks for the cache line of array[index], which will be read soon."""
@@ -134,10 +132,11 @@ def _checked(name: str, method: str) -> Any:
 
     operation.__doc__ = f"a {name} b in 64 bits, and whether the true result lies outside of them."
     return operation
+
+
 add_checked = _checked("+", "sadd_with_overflow")
 sub_checked = _checked("-", "ssub_with_overflow")
 mul_checked = _checked("*", "smul_with_overflow")
-
 
 
 @intrinsic
@@ -165,7 +164,6 @@ def pointer(typingctx: Any, address: Any) -> Any:
 def words_at(address, count):
     """The int64 array of so many words at an address."""
     return carray(pointer(address), (count,), np.int64)
-
 
 
 @intrinsic

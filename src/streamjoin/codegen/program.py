@@ -189,7 +189,10 @@ class Program:
         at = "carray(pointer(frame[arrive.COLUMNS + {}]), (n,), np.{})"
         columns = [at.format(k, _name(part.dtype)) for k, part in enumerate(parts)]
         on_frame = PREPARE.format(
-            arrive=ARRIVE, intrinsics=INTRINSICS, job=JOB, layout=LAYOUT,
+            arrive=ARRIVE,
+            intrinsics=INTRINSICS,
+            job=JOB,
+            layout=LAYOUT,
             count=len(parts),
             dims=len(self.dimensions),
             columns=f"({', '.join(columns)}{',' * (len(columns) == 1)})",
@@ -220,7 +223,10 @@ class Program:
 
         p, w = self.stored[probing], self.stored[OTHER[probing]]
         return ON_JOB.format(
-            arrive=ARRIVE, intrinsics=INTRINSICS, job=JOB, layout=LAYOUT,
+            arrive=ARRIVE,
+            intrinsics=INTRINSICS,
+            job=JOB,
+            layout=LAYOUT,
             probe_count=len(p),
             stored_count=len(w),
             probe=columns("p", "PROBE_ROOM", p),

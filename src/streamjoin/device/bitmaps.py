@@ -20,10 +20,20 @@ def interpret(words, probes, probe, stored, out_probe, out_stored, cursor):
     k, found, stop, room = cursor[NEXT], 0, len(words), len(out_probe) - WORD
     done = True
     while k < stop:
-        while k + 8 <= stop and (
-            words[k] | words[k + 1] | words[k + 2] | words[k + 3]
-            | words[k + 4] | words[k + 5] | words[k + 6] | words[k + 7]
-        ) == 0:
+        while (
+            k + 8 <= stop
+            and (
+                words[k]
+                | words[k + 1]
+                | words[k + 2]
+                | words[k + 3]
+                | words[k + 4]
+                | words[k + 5]
+                | words[k + 6]
+                | words[k + 7]
+            )
+            == 0
+        ):
             k += 8
         end = min(k + 8, stop)
         while k < end:

@@ -1,8 +1,8 @@
 """Where windows and bitmaps lie. HELLS-Join 5.1.
 
-    host     in memory that device and CPU share: results are mapped, nothing is copied
-    device   in the device's own memory: results are copied to the CPU
-    parts    in the CPU's memory, where the window is too large for the device: every comparison copies it, part by part
+host     in memory that device and CPU share: results are mapped, nothing is copied
+device   in the device's own memory: results are copied to the CPU
+parts    in the CPU's memory, where the window is too large for the device: every comparison copies it, part by part
 """
 
 from __future__ import annotations

@@ -99,18 +99,14 @@ def choose(wanted: int | str | None) -> Any:
 def _meant(found: list[Any], wanted: int | str | None) -> list[int]:
     """The indices of all devices that `device=` can mean, the best one first."""
     # PoCL comes last: whoever installed another driver for the CPU has done so because it is faster.
-    order = sorted(
-        range(len(found)), key=lambda k: (kind(found[k]) != "gpu", "Portable" in found[k].platform.name)
-    )
+    order = sorted(range(len(found)), key=lambda k: (kind(found[k]) != "gpu", "Portable" in found[k].platform.name))
     if wanted is None:
         return order
     if isinstance(wanted, int) and not isinstance(wanted, bool):
         meant = [wanted] if 0 <= wanted < len(found) else []
     elif isinstance(wanted, str):
         text = wanted.strip().lower()
-        meant = [
-            k for k in order if text and (kind(found[k]) == text if text in TYPES else text in name_of(found[k]))
-        ]
+        meant = [k for k in order if text and (kind(found[k]) == text if text in TYPES else text in name_of(found[k]))]
     else:
         raise OptionError(f"device={wanted!r} must be an index, a type ({', '.join(TYPES)}) or a part of a name")
     if not meant:

@@ -225,9 +225,7 @@ def wrong(device: Any) -> str:
     return ""
 
 
-def _fault(
-    context: Any, device: Any, program: Any, k: int, question: Question, source: Source, probing: str
-) -> str:
+def _fault(context: Any, device: Any, program: Any, k: int, question: Question, source: Source, probing: str) -> str:
     """What one comparison answers otherwise than NumPy. Stored rows come in two batches, by the adding kernel."""
     cl, stored = opencl(), OTHER[probing]
     columns = {side: _columns(source, question.rows[side], side) for side in "rs"}

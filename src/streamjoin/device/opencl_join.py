@@ -156,9 +156,7 @@ class Hells(Engine):
                 number = self._next[side] + begin
                 trouble = self._trouble(side, batch)
                 self._interpreter.put(
-                    Comparison(
-                        side, number, probes, first * WORD, bitmap, found, ready, events, trouble, home
-                    )
+                    Comparison(side, number, probes, first * WORD, bitmap, found, ready, events, trouble, home)
                 )
         self._comparisons += len(batch) * len(fifo)
 

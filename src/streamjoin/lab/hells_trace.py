@@ -1,6 +1,6 @@
 """The execution patterns of the HELLS paper, figures 4 and 5, drawn from what a join did on a device.
 
-    python -m streamjoin.lab.hells_trace
+python -m streamjoin.lab.hells_trace
 """
 
 from __future__ import annotations

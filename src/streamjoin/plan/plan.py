@@ -81,8 +81,7 @@ class Plan:
         clashes = {self.same(name) for name in names["r"]} & {self.same(name) for name in names["s"]}
         if clashes and self.suffixes is None:
             raise SchemaError(
-                f"both sides have columns named {listed(sorted(clashes))}; rename them, or give "
-                'suffixes=("_r", "_s")'
+                f'both sides have columns named {listed(sorted(clashes))}; rename them, or give suffixes=("_r", "_s")'
             )
         endings = dict(zip(SIDES, self.suffixes or ("", ""), strict=True))
         named = {s: [n + endings[s] if self.same(n) in clashes else n for n in names[s]] for s in SIDES}

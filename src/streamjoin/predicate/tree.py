@@ -369,7 +369,6 @@ def _shortest_float32(value: float) -> str:
     return str(np.float32(value))
 
 
-
 def too_large(verb: str, size: int, what: str, limit: int) -> PredicateError:
     """The error for a predicate that would take too long to compile."""
     return PredicateError(

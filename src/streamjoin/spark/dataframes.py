@@ -1,8 +1,8 @@
 """From two DataFrames to one: the plan that Spark runs, for streams and for tables.
 
-    r ─▶ route ─┐                                 ┌─▶ cell 0 ─┐
-                ├─▶ rows as bytes, shuffle by cell ─▶ cell 1   ├─▶ result rows as bytes ─▶ observe ─▶ columns
-    s ─▶ route ─┘                                 └─▶ cell n ─┘
+r ─▶ route ─┐                                 ┌─▶ cell 0 ─┐
+            ├─▶ rows as bytes, shuffle by cell ─▶ cell 1   ├─▶ result rows as bytes ─▶ observe ─▶ columns
+s ─▶ route ─┘                                 └─▶ cell n ─┘
 """
 
 from __future__ import annotations
@@ -174,9 +174,7 @@ def _static(df_r: Any, df_s: Any, spec: JoinSpec) -> Any:
     frames = {"r": df_r, "s": df_s}
     if spec.plan.window.by_rows:
         frames = _numbered(frames, spec)
-    routed = [
-        _routed(frames[side], side, spec).repartition(spec.router.cells, "cell").groupBy("cell") for side in "rs"
-    ]
+    routed = [_routed(frames[side], side, spec).repartition(spec.router.cells, "cell").groupBy("cell") for side in "rs"]
     return routed[0].cogroup(routed[1]).applyInArrow(_meet(spec), _output(df_r, df_s, spec))
 
 
@@ -197,8 +195,12 @@ def _numbered(frames: dict[str, Any], spec: JoinSpec) -> dict[str, Any]:
         order = [_column(str(spec.plan.times[side])).alias("time"), F.lit(k).alias("side")]
         parts.append(df.select(*order, F.monotonically_increasing_id().alias("place"), *both))
     arrivals = Window.orderBy("time", "side", "place").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    counted = parts[0].unionAll(parts[1]).select(
-        "side", "r", "s", *(F.sum((F.col("side") == k).cast("long")).over(arrivals).alias(f"n{k}") for k in (0, 1))
+    counted = (
+        parts[0]
+        .unionAll(parts[1])
+        .select(
+            "side", "r", "s", *(F.sum((F.col("side") == k).cast("long")).over(arrivals).alias(f"n{k}") for k in (0, 1))
+        )
     )
     return {
         side: counted.where(F.col("side") == k).select(
@@ -230,9 +232,7 @@ def _hashable(t: DataType) -> bool:
 def _output(df_r: Any, df_s: Any, spec: JoinSpec) -> StructType:
     """The result's columns, with the types that the inputs have; all of them may be null, as in files."""
     frames = {"r": df_r, "s": df_s}
-    fields = [
-        StructField(new, frames[side].schema[old].dataType) for new, (side, old) in spec.output_schema().items()
-    ]
+    fields = [StructField(new, frames[side].schema[old].dataType) for new, (side, old) in spec.output_schema().items()]
     if spec.result_time:
         side = spec.result_side
         fields.append(StructField(spec.result_time, frames[side].schema[spec.plan.times[side]].dataType))

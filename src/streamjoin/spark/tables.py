@@ -50,8 +50,7 @@ def _length(parts: list[Arrived]) -> int:
 def _nothing(engine: Engine) -> pa.Table:
     plan = engine.plan
     fields = [
-        pa.field(new, plan.schemas[side].field(old).type)
-        for new, (side, old) in engine.spec.output_schema().items()
+        pa.field(new, plan.schemas[side].field(old).type) for new, (side, old) in engine.spec.output_schema().items()
     ]
     if engine.spec.result_time:
         fields.append(pa.field(engine.spec.result_time, engine.spec.result_type))

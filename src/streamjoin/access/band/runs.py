@@ -452,9 +452,7 @@ def pass_over(band, job, row, budget, per_unit):
                 band.directory[at + cell[k]] -= np.uint32(1)
                 cell[k] = band.directory[at + cell[k]]
             for column in range(band.columns.shape[1] - 1):  # the last one is the directory
-                scatter_column(
-                    band.columns[1, column], band.columns[0, column], start, count, runs[row, BEGIN], cell
-                )
+                scatter_column(band.columns[1, column], band.columns[0, column], start, count, runs[row, BEGIN], cell)
         seen += count
         jobs[job, AT] += count
         if start + count == runs[run, END]:

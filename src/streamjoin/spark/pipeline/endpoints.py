@@ -169,7 +169,9 @@ def _folder(option: str, word: str, format: str | None, options: dict[str, str],
     if _has_scheme(word):  # another file system: Spark finds out
         scheme = word.partition("://")[0]
         if scheme in ("http", "https", "ftp"):
-            raise OptionError(f'{option} "{word}" is not a stream; name a folder, kafka://host:port/topic or generate://')
+            raise OptionError(
+                f'{option} "{word}" is not a stream; name a folder, kafka://host:port/topic or generate://'
+            )
         chosen = _format(option, format) if format else FILES.get(_suffix(word))
         if chosen is None:
             raise OptionError(f'{option} "{word}": its format is not told by its name; give {option}-format')

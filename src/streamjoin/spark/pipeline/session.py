@@ -234,9 +234,7 @@ def _not_started(cluster: Cluster, log: Log, error: Exception) -> StreamjoinErro
         )
     words = str(error).splitlines()[0]
     reason = next((line.strip() for line in lines if "Exception" in line or "ERROR" in line), words)
-    return StreamjoinError(
-        f'Spark did not start with --master "{cluster.master}": {reason}. Its log is in {log.path}'
-    )
+    return StreamjoinError(f'Spark did not start with --master "{cluster.master}": {reason}. Its log is in {log.path}')
 
 
 def check_kafka(spark: Any, options: list[str]) -> None:
