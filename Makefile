@@ -32,6 +32,7 @@ demo: $(STAMP) ## the papers' workload through a Spark pipeline, with progress, 
 
 lint: $(STAMP) ## ruff and mypy only
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 test: lint ## ruff, mypy and the whole suite
