@@ -26,11 +26,11 @@ from streamjoin.errors import OptionError, PredicateError, StateError
 from streamjoin.spark import cell as cell_module
 from streamjoin.spark import cell_kernels as engine_module
 from streamjoin.spark import chunk_files as chunks_module
-from streamjoin.spark.cell import Manifest
 from streamjoin.spark.cell_kernels import engine_of
 from streamjoin.spark.chunk_files import ChunkCache
 from streamjoin.spark.routing import Router, cell_keys
 from streamjoin.spark.spec import CONTENT
+from streamjoin.spark.state import Manifest
 from streamjoin.spark.wire import with_integers
 
 coordinates = st.one_of(st.floats(-50, 50, width=32), st.sampled_from([-1e19, 1e19, 0.0, -0.0, 1e10, -1e10, 3.0, 4.0]))

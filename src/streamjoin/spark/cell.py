@@ -9,75 +9,26 @@ Every pair that meets in this cell is found once: by the later one of the two mi
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from streamjoin.access.band.frozen import span
 from streamjoin.codegen.records import Array
-from streamjoin.errors import StateError
 from streamjoin.intake.columns import take_rows
 from streamjoin.predicate.tree import OTHER
 from streamjoin.spark.cell_kernels import Arrived, Chunk, Engine
 from streamjoin.spark.chunk_files import ChunkCache
 from streamjoin.spark.spec import FIRST, JoinSpec
+from streamjoin.spark.state import Entry, Manifest, State
 from streamjoin.spark.wire import HEAVIEST, integers, pack, unpack
 from streamjoin.windows import SINCE_EVER
 
 LARGEST = 1 << 16  # rows of a chunk; from half of that on it is merged no more
 FEWEST = 4  # so many neighbours, none longer than the others together, become one
-
-
-class State(Protocol):
-    """Where a cell keeps its chunks and its manifest: Spark's state store, or a dict in tests."""
-
-    def manifest(self) -> bytes | None: ...
-    def save(self, manifest: bytes) -> None: ...
-    def get(self, number: int) -> bytes: ...
-    def put(self, number: int, data: bytes) -> None: ...
-    def remove(self, number: int) -> None: ...
-
-
-@dataclass
-class Entry:
-    """A chunk in the state."""
-
-    side: str
-    number: int
-    rows: int
-    first: int  # smallest and largest time, in ticks
-    last: int
-    size: int  # bytes in the state
-    weight: int  # and before they were compressed
-    name: str  # of the file in the cache, by the digest of those bytes and of what else decides how it looks
-
-
-@dataclass
-class Manifest:
-    """What a cell knows about its state."""
-
-    signature: dict[str, str]
-    cleared: int = SINCE_EVER  # tuples below this time have met a window that was already cut: they are late
-    next: int = 0
-    origins: list[float | None] = field(default_factory=list)
-    reach: dict[str, list[float | None]] = field(default_factory=dict)  # by side: how wide its boxes are
-    entries: list[Entry] = field(default_factory=list)
-
-    @classmethod
-    def read(cls, data: bytes, signature: dict[str, str]) -> Manifest:
-        """What was written, if it belongs to the join with this signature."""
-        fields = json.loads(data)
-        check_signature(fields["signature"], signature)
-        fields["entries"] = [Entry(**entry) for entry in fields["entries"]]
-        return cls(**fields)
-
-    def write(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
 
 
 @dataclass
@@ -245,17 +196,6 @@ def mergeable(entries: list[Entry]) -> list[Entry]:
 def _reaches(arrived: Arrived, first: int, last: int) -> bool:
     """Can any of these tuples meet one of the other side between these times?"""
     return bool(arrived.tuples.since.min() <= last and arrived.tuples.until.max() >= first)
-
-
-def check_signature(kept: dict[str, str], now: dict[str, str]) -> None:
-    """Refuses state that another join has left."""
-    for what in now:
-        if kept.get(what) != now[what]:
-            raise StateError(
-                f"the checkpoint belongs to another join: its {what} was {kept.get(what)!r} and is now {now[what]!r}; "
-                "start with a new checkpoint folder, or restore the former join "
-                "(for the routing: give the former cells=, split= and bucket=)"
-            )
 
 
 def tick_of(spec: JoinSpec, milliseconds: int) -> int:

@@ -17,8 +17,8 @@ from streamjoin.plan.plan import MAX_RATE, Plan, make_plan
 from streamjoin.predicate.analysis import MAX_DIMS, Analysis, Dimension, Linear
 from streamjoin.predicate.tree import Node, bottom_up, identity, physical, walk
 from streamjoin.spark.routing import Router, divide
+from streamjoin.spark.state import FORMAT
 
-FORMAT = 2  # of chunks and manifests
 BANDS_PER_BUCKET = 4.0  # a bucket is so many times as wide as the band: one tuple in four is copied
 HIDDEN = "__streamjoin_"  # columns of ours that travel with the user's
 FIRST, CONTENT, AT, BEFORE = f"{HIDDEN}first", f"{HIDDEN}content", f"{HIDDEN}at", f"{HIDDEN}before"
@@ -43,7 +43,7 @@ class JoinSpec:
         return {
             "format": str(FORMAT),
             "predicate": identity(plan.analysis.tree) + code,
-            "window": plan.window.describe(),
+            "window": plan.window.identity(),
             "columns of r": _columns(plan.schemas["r"]),
             "columns of s": _columns(plan.schemas["s"]),
             "time columns": f"{plan.times['r']}, {plan.times['s']}",

@@ -168,8 +168,12 @@ class Window(ABC):
         """
 
     @abstractmethod
+    def identity(self) -> str:
+        """What checkpoints know the window by: never to be written otherwise."""
+
     def describe(self) -> str:
         """The window in words."""
+        return self.identity()
 
 
 @dataclass(frozen=True)
@@ -196,7 +200,7 @@ class TimeWindow(Window):
             return SINCE_EVER
         return min(max(watermark + self.bounds(side)[0], SINCE_EVER), FOREVER)
 
-    def describe(self) -> str:
+    def identity(self) -> str:
         return f"{showticks(self.lower, self.unit)} <= s.time - r.time <= {showticks(self.upper, self.unit)}"
 
 
@@ -215,7 +219,7 @@ class RowWindow(Window):
     def horizon(self, side: str, watermark: int, opposite: int) -> int:
         return opposite - self.rows[OTHER[side]]
 
-    def describe(self) -> str:
+    def identity(self) -> str:
         return f"the last {self.rows['r']:,} rows of r, the last {self.rows['s']:,} rows of s"
 
 
@@ -237,7 +241,7 @@ class TumblingWindow(Window):
     def horizon(self, side: str, watermark: int, opposite: int) -> int:
         return SINCE_EVER if watermark == SINCE_EVER else max(watermark - watermark % self.size, SINCE_EVER)
 
-    def describe(self) -> str:
+    def identity(self) -> str:
         return f"the same slice of {f'{self.size:,} rows' if self.by_rows else showticks(self.size, self.unit)}"
 
 

@@ -1,0 +1,88 @@
+"""What a cell keeps in Spark's state store: a manifest and its chunks.
+
+A checkpoint outlives the code that wrote it. So what is written is spelt out here, apart from names and texts that may
+change, under a format's number; tests/data has a checkpoint of every format, which the suite resumes.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from streamjoin.errors import StateError
+from streamjoin.windows import SINCE_EVER
+
+FORMAT = 2  # of chunks and manifests
+ENTRY = ("side", "number", "rows", "first", "last", "size", "weight", "name")
+
+
+class State(Protocol):
+    """Where a cell keeps its chunks and its manifest: Spark's state store, or a dict in tests."""
+
+    def manifest(self) -> bytes | None: ...
+    def save(self, manifest: bytes) -> None: ...
+    def get(self, number: int) -> bytes: ...
+    def put(self, number: int, data: bytes) -> None: ...
+    def remove(self, number: int) -> None: ...
+
+
+@dataclass
+class Entry:
+    """A chunk in the state."""
+
+    side: str
+    number: int
+    rows: int
+    first: int  # smallest and largest time, in ticks
+    last: int
+    size: int  # bytes in the state
+    weight: int  # and before they were compressed
+    name: str  # of the file in the cache, by the digest of those bytes and of what else decides how it looks
+
+    @property
+    def values(self) -> tuple[str | int, ...]:
+        """In the order of ENTRY."""
+        return self.side, self.number, self.rows, self.first, self.last, self.size, self.weight, self.name
+
+
+@dataclass
+class Manifest:
+    """What a cell knows about its state."""
+
+    signature: dict[str, str]
+    cleared: int = SINCE_EVER  # tuples below this time have met a window that was already cut: they are late
+    next: int = 0
+    origins: list[float | None] = field(default_factory=list)
+    reach: dict[str, list[float | None]] = field(default_factory=dict)  # by side: how wide its boxes are
+    entries: list[Entry] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, data: bytes, signature: dict[str, str]) -> Manifest:
+        """What was written, if it belongs to the join with this signature."""
+        found = json.loads(data)
+        check_signature(found["signature"], signature)
+        entries = [Entry(*(entry[name] for name in ENTRY)) for entry in found["entries"]]
+        return cls(found["signature"], found["cleared"], found["next"], found["origins"], found["reach"], entries)
+
+    def write(self) -> bytes:
+        found = {
+            "signature": self.signature,
+            "cleared": self.cleared,
+            "next": self.next,
+            "origins": self.origins,
+            "reach": self.reach,
+            "entries": [dict(zip(ENTRY, entry.values, strict=True)) for entry in self.entries],
+        }
+        return json.dumps(found).encode()
+
+
+def check_signature(kept: dict[str, str], now: dict[str, str]) -> None:
+    """Refuses state that another join has left."""
+    for what in now:
+        if kept.get(what) != now[what]:
+            raise StateError(
+                f"the checkpoint belongs to another join: its {what} was {kept.get(what)!r} and is now {now[what]!r}; "
+                "start with a new checkpoint folder, or restore the former join "
+                "(for the routing: give the former cells=, split= and bucket=)"
+            )
