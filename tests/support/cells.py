@@ -11,6 +11,7 @@ import pyarrow as pa
 
 import oracle
 import streams
+from streamjoin.options import Options
 from streamjoin.spark.cell import Cell
 from streamjoin.spark.cell_kernels import Engine, engine_of
 from streamjoin.spark.chunk_files import ChunkCache
@@ -43,9 +44,8 @@ class DictState:
 
 
 def spec_of(on: Any, within: Any, *, r: pa.Schema = streams.R, s: pa.Schema = streams.S, **options: Any) -> JoinSpec:
-    chosen = {"cells": 4, "split": None, "bucket": None, "access": "auto", "expected_rate": None} | options
-    rest = {"how": "inner", "suffixes": ("_r", "_s"), "result_time": None}
-    return make_spec(r, s, on=on, within=within, time="t", **(rest | chosen))
+    cells = options.pop("cells", 4)
+    return make_spec(r, s, Options(on=on, within=within, time="t", **options), cells)
 
 
 def contents(rows: Sequence[oracle.Row], key: str) -> np.ndarray:

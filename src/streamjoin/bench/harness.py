@@ -18,6 +18,7 @@ from streamjoin.access.tuples import Tuples
 from streamjoin.engine import Setup
 from streamjoin.errors import StreamjoinError
 from streamjoin.intake.prepare import Intake
+from streamjoin.options import Options
 from streamjoin.papers import BAND, MICROSECONDS, Array, Source, partners, schema
 from streamjoin.plan.plan import SIDES, make_plan
 from streamjoin.results.latency import Latency
@@ -61,13 +62,15 @@ class Harness:
         self._plan = make_plan(
             schema("r"),
             schema("s"),
-            on=BAND,
-            within=case.window,
-            time="ts",
-            algorithm=case.algorithm,
-            access=case.access,
-            workers=case.workers,
-            layout=case.layout or "auto" if case.algorithm == "grid" else "auto",
+            Options(
+                on=BAND,
+                within=case.window,
+                time="ts",
+                algorithm=case.algorithm,
+                access=case.access,
+                workers=case.workers,
+                layout=case.layout or "auto" if case.algorithm == "grid" else "auto",
+            ),
         )
         self._intake = Intake(self._plan, self._plan.program())
         self._sources = {side: Source(side, case.rate) for side in SIDES}

@@ -29,6 +29,7 @@ from streamjoin.engine import Setup, open_engine
 from streamjoin.errors import StreamjoinError
 from streamjoin.intake.prepare import Intake
 from streamjoin.machine import usable_cores
+from streamjoin.options import Options
 from streamjoin.papers import HIGHEST, LOWEST, band, schema
 from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.windows.window import interval
@@ -70,7 +71,7 @@ class Workload:
         # An s waits for an hour, an r for nothing: only the window of s is ever full.
         options: dict[str, Any] = {"within": interval("-1 hour", "0 s"), "time": "ts", "access": "scan", "rate": 1.0}
         on = band(half_width(self.selectivity))
-        return make_plan(schema("r"), schema("s"), on=on, algorithm=algorithm, workers=workers, **options)
+        return make_plan(schema("r"), schema("s"), Options(on=on, algorithm=algorithm, workers=workers, **options))
 
     def values(self, side: str, count: int, seed: int) -> tuple[Array, Array]:
         random = np.random.default_rng([seed, ord(side)])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamjoin import api
 from streamjoin.access.band.index import BandStore
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms.kang import Kang
@@ -20,10 +21,10 @@ from streamjoin.bench.yardsticks import reference_scan
 from streamjoin.errors import OptionError, StreamjoinError
 from streamjoin.intake.columns import as_numpy, flat
 from streamjoin.intake.prepare import Intake
+from streamjoin.options import Options
 from streamjoin.papers import BAND, EQUALITY, MICROSECONDS, Array, Source, partners, schema
 from streamjoin.plan.plan import Plan, make_plan
 from streamjoin.predicate.tree import OTHER
-from streamjoin.tables.whole import join_tables
 from streamjoin.windows.window import parse_duration
 
 CHECKED = 24
@@ -133,7 +134,7 @@ def join(
 
 
 def _plan(on: str, within: str, access: str) -> tuple[Plan, Intake]:
-    plan = make_plan(schema("r"), schema("s"), on=on, within=within, time="ts", access=access)
+    plan = make_plan(schema("r"), schema("s"), Options(on=on, within=within, time="ts", access=access))
     return plan, Intake(plan, plan.program())
 
 
@@ -182,7 +183,7 @@ def tables(rows: int = 1_000_000, rate: int = 500, seconds: int = 900, rounds: i
     peers = {name: peer for name, peer in PEERS.items() if find_spec(name)}
 
     def ours() -> Any:
-        return join_tables(r, s, on=BAND, within=f"{seconds}s", time="ts")
+        return api.join(r, s, on=BAND, within=f"{seconds}s", time="ts")
 
     contestants: dict[str, Callable[[], Any]] = {"streamjoin": ours}
     for name, peer in peers.items():

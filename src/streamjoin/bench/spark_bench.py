@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamjoin.api import join
 from streamjoin.bench import spark_peers as peers
 from streamjoin.bench.machine import machine
 from streamjoin.bench.spark_files import Files, opaque_files, static_tables, window_files
@@ -36,7 +37,6 @@ from streamjoin.errors import StreamjoinError
 from streamjoin.intake.columns import as_numpy, flat
 from streamjoin.papers import BAND
 from streamjoin.spark.settings import PROVIDER, ROCKSDB
-from streamjoin.tables.whole import join_tables
 
 OPAQUE = "(r.x * 7919 + s.a * 104729) % 10007 = 5"
 DEFAULT_STORE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
@@ -133,7 +133,7 @@ class Bench:
         """Two whole tables: streamjoin against both bucket rewrites."""
         rows = self._sizes.static
         tables = static_tables(self._new("static"), rows, SECONDS)
-        wanted = _fingerprint(join_tables(*tables.arrow, on=BAND, within=f"{SECONDS}s", time="ts"))
+        wanted = _fingerprint(join(*tables.arrow, on=BAND, within=f"{SECONDS}s", time="ts"))
         r, s = (self._spark.read.parquet(str(folder)) for folder in tables.folders)
         waiting = dict(self._band_joins())
         spent: dict[str, list[float]] = {engine: [] for engine in waiting}
@@ -160,7 +160,7 @@ class Bench:
         store = ROCKSDB if engine == "streamjoin" else DEFAULT_STORE
         self._report(f"{engine}: {name}, window of {window:,} per side ...")
         spent, found = self._trigger_ms(files, make, store)
-        wanted = join_tables(*files.arrow, on=on, within=f"{seconds}s", time="ts")
+        wanted = join(*files.arrow, on=on, within=f"{seconds}s", time="ts")
         self._check(engine, _fingerprint(found), _fingerprint(wanted))
         measured = spent[1:]  # the first one still compiles and starts workers
         tuples = files.arrivals * len(measured)

@@ -10,6 +10,7 @@ import time
 from streamjoin.device.opencl_join import Hells
 from streamjoin.engine import Setup
 from streamjoin.intake.prepare import Intake
+from streamjoin.options import Options
 from streamjoin.papers import BAND, Source, schema
 from streamjoin.plan.plan import SIDES, make_plan
 
@@ -25,7 +26,7 @@ LANES = {  # the queue of a window, or the CPU; what a step looks like
 
 def traced(synchronous: bool, window: int = 400_000, batch: int = 64, pushes: int = 3) -> Steps:
     """The steps of a few pushes of either stream against full windows, in nanoseconds from the first on."""
-    plan = make_plan(schema("r"), schema("s"), on=BAND, within="15 minutes", time="ts", algorithm="hells")
+    plan = make_plan(schema("r"), schema("s"), Options(on=BAND, within="15 minutes", time="ts", algorithm="hells"))
     intake, steps = Intake(plan, plan.program()), list[tuple[str, int, int]]()
     setup = Setup(plan.algorithm, plan.workers, plan.layout)
     join = Hells(plan, intake, setup, lambda r, s: None, lambda numbers: None, synchronous=synchronous, trace=steps)

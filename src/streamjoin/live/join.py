@@ -18,11 +18,12 @@ import pyarrow as pa
 from streamjoin.access.tuples import Tuples
 from streamjoin.codegen.records import Array
 from streamjoin.engine import Engine, Setup, open_engine
-from streamjoin.errors import ClosedError, LateError, OptionError, SchemaError, StreamjoinError, WindowError, shown
+from streamjoin.errors import ClosedError, LateError, SchemaError, StreamjoinError, WindowError, shown
 from streamjoin.intake.batches import as_table
 from streamjoin.intake.columns import show_time, take_rows
 from streamjoin.intake.prepare import Intake
 from streamjoin.interrupts import Section
+from streamjoin.options import LIVE, LONGEST_BATCH, LiveOptions, Options, constructed
 from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.predicate.tree import OTHER
 from streamjoin.results.output import Output, Punctuation, Snapshot
@@ -31,9 +32,7 @@ from streamjoin.windows import SINCE_EVER
 from streamjoin.windows.watermark import Watermark
 from streamjoin.windows.window import ticks
 
-LATE = ("drop", "error", "keep")
-OVERLOAD = ("block", "shed")
-CHUNK = 1 << 16  # tuples of one push after which workers are told what has expired
+CHUNK = LONGEST_BATCH  # tuples of one push after which workers are told what has expired
 
 
 class Stream:
@@ -57,16 +56,7 @@ class Join:
     Interrupted by Ctrl-C inside one of its methods, a join is as if the call had not begun, or it has failed: then each
     further push, advance and poll, and the first close(), raise a ClosedError that names the call.
 
-    algorithm     "kang" (one core, in the pushing thread), "cell", "biclique", "handshake", "low_latency", "grid",
-                  "hells" (an OpenCL device) or "auto"
-    workers       threads of a parallel algorithm, any number from 1 up; layout=(rows, columns) of a "grid"
-    rate          expected tuples/s of each stream, or (r, s): what "auto" decides by
-    batch         most tuples that travel together between workers
-    overload      "block": a push waits while the workers are behind; "shed": what does not fit is dropped and counted
-    pin           keeps every worker on a core of its own, along the machine's topology
-    device        of "hells": an index (`streamjoin doctor` lists them), a type such as "gpu", or a part of its name
-    memory        of "hells": where windows lie, "host" or "device", or "parts" if they are too large for the device;
-                  "auto" decides by the device's properties
+    The options are those of `__init__`.
 
     >>> import pyarrow as pa, streamjoin as sj
     >>> trades = pa.schema({"ts": pa.int64(), "price": pa.float64()})
@@ -78,64 +68,25 @@ class Join:
     [[{'ts_r': 1, 'price': 10.0, 'ts_s': 5, 'bid': 10.25}]]
     """
 
-    def __init__(
-        self,
-        *,
-        r: pa.Schema,
-        s: pa.Schema,
-        on: Any,
-        within: Any,
-        time: Any = None,
-        how: str = "inner",
-        algorithm: str = "auto",
-        access: str = "auto",
-        workers: int | str = "auto",
-        layout: Any = "auto",
-        rate: Any = None,
-        batch: int = 64,
-        overload: str = "block",
-        pin: bool = False,
-        device: int | str | None = None,
-        memory: str = "auto",
-        ordered: bool = False,
-        max_delay: Any = 0,
-        late: str = "drop",
-        suffixes: Any = ("_r", "_s"),
-        punctuations: bool = False,
-    ) -> None:
-        for side, schema in (("r", r), ("s", s)):
+    @constructed(LiveOptions)
+    def __init__(self, options: LiveOptions) -> None:
+        """Checks everything that can be checked before data is seen, and starts the workers.
+
+        r, s          the schemas of the two streams
+        {options}
+        """
+        for side, schema in (("r", options.r), ("s", options.s)):
             if not isinstance(schema, pa.Schema):
                 raise SchemaError(f"{side}= must be a pyarrow.Schema, not {type(schema).__name__}")
-        r, s = widened(r), widened(s)
-        if late not in LATE:
-            raise OptionError(f'late="{late}" is not one of {", ".join(LATE)}')
-        if overload not in OVERLOAD:
-            raise OptionError(f'overload="{overload}" is not one of {", ".join(OVERLOAD)}')
-        if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= CHUNK:
-            raise OptionError(f"batch={shown(batch)} must be a whole number of tuples from 1 to {CHUNK:,}")
-        self.plan: Plan = make_plan(
-            r,
-            s,
-            on=on,
-            within=within,
-            time=time,
-            how=how,
-            algorithm=algorithm,
-            access=access,
-            workers=workers,
-            layout=layout,
-            rate=rate,
-            suffixes=suffixes,
-            max_delay=max_delay,
-            device=device,
-            memory=memory,
-        )
+        r, s = widened(options.r), widened(options.s)
+        self.plan: Plan = make_plan(r, s, options.for_engine(LIVE))
+        ordered, punctuations = options.ordered, options.punctuations
         if (ordered or punctuations) and self.plan.unit is None:
             raise WindowError('ordered results and punctuations need time columns; give time="ts"')
-        delay = self._delay(max_delay)
+        delay = self._delay(options.max_delay)
         self._intake = Intake(self.plan, self.plan.program())
-        self._late_policy = late
-        self._shedding = overload == "shed"
+        self._late_policy = options.late
+        self._shedding = options.overload == "shed"
         self._streams = {"r": Stream(r, delay), "s": Stream(s, delay)}
         # Is lateness a matter here? A window of rows alone knows none.
         self._timely = self.plan.unit is not None and (not self.plan.window.by_rows or ordered or punctuations)
@@ -145,7 +96,7 @@ class Join:
         self._stopped = False  # close() has come to its end
         self._failure: BaseException | None = None
         self._interrupted = False  # as for the failure: results are missing, and nobody has been told which
-        self._engine = self._make_engine(batch, pin)
+        self._engine = self._make_engine(options)
         self._started = clock.perf_counter()
         try:
             self._engine.start()
@@ -153,9 +104,9 @@ class Join:
             self._engine.fail(error)
             raise
 
-    def _make_engine(self, batch: int, pin: bool) -> Engine:
+    def _make_engine(self, options: Options) -> Engine:
         plan, output = self.plan, self._output
-        setup = Setup(plan.algorithm, plan.workers, plan.layout, batch, pin=pin)
+        setup = Setup(plan.algorithm, plan.workers, plan.layout, options.batch, pin=options.pin)
         engine = open_engine(plan, self._intake, setup, output.pairs, output.settled)
         # A join that was never closed must not leave threads behind.
         weakref.finalize(self, engine.fail, ClosedError("the join was given up without close()"))

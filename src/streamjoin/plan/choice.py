@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from streamjoin.errors import OptionError, shown, suggest
+from streamjoin.options import ALGORITHMS
 from streamjoin.plan.costs import BATCH, Costs, Price, calibrated
 from streamjoin.plan.formulas import (
     Layout,
@@ -25,7 +26,6 @@ from streamjoin.plan.formulas import (
 MAX_WORKERS = 1_000_000  # no machine has so many cores
 
 PARALLEL = ("cell", "biclique", "handshake", "low_latency", "grid")
-ALGORITHMS = ("auto", "kang", *PARALLEL, "hells")
 ENOUGH = 0.7  # the part of a core's time up to which one worker is enough
 ROOMIER = 1.25  # a grid may have so many times the workers it needs, if they make a better rectangle
 

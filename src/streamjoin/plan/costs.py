@@ -125,6 +125,7 @@ def _measure() -> Costs:
     from streamjoin.access.band.index import BandStore
     from streamjoin.access.stores import STORES
     from streamjoin.access.tuples import Shape
+    from streamjoin.options import Options
     from streamjoin.plan.plan import make_plan
     from streamjoin.predicate.expressions import r, s
 
@@ -133,7 +134,9 @@ def _measure() -> Costs:
         for number, real in (("x", "y"), ("a", "b"))
     ]
     on = r.x.between(s.a - 10, s.a + 10) & r.y.between(s.b - 10, s.b + 10)
-    program = make_plan(*schemas, on=on, within=1, time="ts", access="scan", algorithm="kang").program()
+    program = make_plan(
+        schemas[0], schemas[1], Options(on=on, within=1, time="ts", access="scan", algorithm="kang")
+    ).program()
     columns = tuple(part.dtype for part in program.stored["s"])
 
     def store(access: str, dims: int, wide: bool = False) -> Store:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamjoin import devices
+from streamjoin.options import Options
 from streamjoin.plan.plan import Plan, make_plan
 from streamjoin.predicate.analysis import Dimension
 from streamjoin.predicate.tree import to_sql
@@ -79,24 +80,7 @@ def _describe(dimension: Dimension) -> str:
     return f"{dimension} ({'two-sided' if dimension.two_sided else 'one-sided'})"
 
 
-def explain(
-    schema_r: pa.Schema,
-    schema_s: pa.Schema,
-    *,
-    static: bool = False,
-    on: Any,
-    within: Any,
-    time: Any = None,
-    how: str = "inner",
-    algorithm: str = "auto",
-    access: str = "auto",
-    workers: int | str = "auto",
-    layout: Any = "auto",
-    device: int | str | None = None,
-    memory: str = "auto",
-    rate: Any = None,
-    suffixes: Any = ("_r", "_s"),
-) -> Explanation:
+def explain(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static: bool = False) -> Explanation:
     """Which keys were found, which access path was chosen, and why. `static`: of tables, not of streams.
 
     >>> import pyarrow as pa, streamjoin as sj
@@ -113,22 +97,4 @@ def explain(
     because     1 band key: runs ordered by cell
                 integer times have no unit: one worker is assumed to be enough; workers= would change that
     """
-    return Explanation(
-        make_plan(
-            schema_r,
-            schema_s,
-            on=on,
-            within=within,
-            time=time,
-            how=how,
-            algorithm=algorithm,
-            access=access,
-            workers=workers,
-            layout=layout,
-            device=device,
-            memory=memory,
-            rate=rate,
-            suffixes=suffixes,
-            static=static,
-        )
-    )
+    return Explanation(make_plan(schema_r, schema_s, options, static))

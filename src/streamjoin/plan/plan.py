@@ -11,11 +11,9 @@ import pyarrow as pa
 
 from streamjoin.codegen.emit import check_size
 from streamjoin.errors import (
-    OptionError,
     PredicateError,
     SchemaError,
     StreamjoinError,
-    UnsupportedError,
     WindowError,
     cut,
     listed,
@@ -23,7 +21,8 @@ from streamjoin.errors import (
     suggest,
 )
 from streamjoin.machine import usable_cores
-from streamjoin.plan import ALGORITHMS, Choice, Task, Wish, choose, load_of, stay_of
+from streamjoin.options import Options
+from streamjoin.plan import Choice, Task, Wish, choose, load_of, stay_of
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.analysis import Analysis, analyse
 from streamjoin.predicate.resolve import resolve
@@ -32,8 +31,6 @@ from streamjoin.windows.window import Window, needs_nanoseconds, normalise
 if TYPE_CHECKING:
     from streamjoin.codegen.program import Program
 
-ACCESSES = ("auto", "scan", "sorted", "band", "hash")
-MEMORY = ("auto", "host", "device", "parts")
 SIDES = ("r", "s")
 BY_ALGORITHM = {  # how windows can be searched
     "cell": ("scan",),
@@ -41,8 +38,9 @@ BY_ALGORITHM = {  # how windows can be searched
     "handshake": ("scan", "sorted", "hash"),
     "hells": ("scan",),
 }
-MAX_RATE = 1e15  # tuples per second
 IN_PLACE = ("scan", "band", "hash")
+
+Rates = tuple[float, float] | None  # tuples per second
 
 
 @dataclass(frozen=True)
@@ -95,51 +93,33 @@ class Plan:
         return named
 
 
-def make_plan(
-    schema_r: pa.Schema,
-    schema_s: pa.Schema,
-    *,
-    on: Any,
-    within: Any,
-    time: Any,
-    how: str = "inner",
-    algorithm: str = "auto",
-    access: str = "auto",
-    workers: int | str = "auto",
-    layout: Any = "auto",
-    rate: Any = None,
-    suffixes: Any = ("_r", "_s"),
-    max_delay: Any = 0,
-    device: int | str | None = None,
-    memory: str = "auto",
-    static: bool = False,
-) -> Plan:
+def make_plan(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static: bool = False) -> Plan:
     """Checks everything that can be checked before data is seen.
 
     `static`: the tables are known as a whole; one worker takes them as a whole unless an algorithm is named.
     """
-    _check_names(how, algorithm, access)
-    _check_device(algorithm, device, memory)
+    algorithm, workers, layout = options.algorithm, options.workers, options.layout
     schemas = {"r": schema_r, "s": schema_s}
     for side, schema in schemas.items():
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
             raise SchemaError(f"{side} has several columns named {listed(twice)}; rename all but one of each")
-    times = _time_names(time, schemas)
-    unit = _time_unit(times, schemas, needs_nanoseconds(within, max_delay))
-    window = normalise(within, unit)
+    times = _time_names(options.time, schemas)
+    unit = _time_unit(times, schemas, needs_nanoseconds(options.within, options.max_delay))
+    window = normalise(options.within, unit)
     if static and window.by_rows and unit is None:
         raise WindowError(
             'a window of rows on tables needs an order of arrival; give time="ts" (rows are taken in its order)'
         )
-    untyped = as_tree(on)
+    untyped = as_tree(options.on)
     tree = resolve(untyped, schema_r, schema_s)
     check_size(tree)
     analysis = analyse(tree, _hints(tree, schema_r, schema_s))
     spread = workers not in ("auto", 1) or layout != "auto"
     whole = static and (algorithm == "kang" or (algorithm == "auto" and not spread))
-    found, reasons = _choose_access(analysis, access, algorithm, whole)
-    chosen = _choose_workers(analysis, window, found, Wish("kang" if whole else algorithm, workers, layout), rate)
+    found, reasons = _choose_access(analysis, options.access, algorithm, whole)
+    wish = Wish("kang" if whole else algorithm, workers, layout)
+    chosen = _choose_workers(analysis, window, found, wish, options.rates)
     plan = Plan(
         schemas,
         times,
@@ -148,37 +128,16 @@ def make_plan(
         analysis,
         chosen.algorithm,
         found,
-        _suffixes(suffixes),
+        _suffixes(options.suffixes),
         chosen.workers,
         chosen.layout,
-        device,
-        memory,
-        _expected(window, rate),
+        options.device,
+        options.memory,
+        _expected(window, options.rates),
         (*reasons, *chosen.reasons),
     )
     plan.output_names()
     return plan
-
-
-def _check_names(how: str, algorithm: str, access: str) -> None:
-    if how != "inner":
-        raise UnsupportedError(f'how={shown(how)} is not supported; only how="inner" is')
-    if algorithm not in ALGORITHMS:
-        raise OptionError(f'unknown algorithm "{_word(algorithm)}"; known: {", ".join(ALGORITHMS)}')
-    if access not in ACCESSES:
-        raise OptionError(f'unknown access "{_word(access)}"; known: {", ".join(ACCESSES)}')
-
-
-def _word(value: Any) -> str:
-    return cut(value) if isinstance(value, str) else shown(value)
-
-
-def _check_device(algorithm: str, device: Any, memory: Any) -> None:
-    if memory not in MEMORY:
-        raise OptionError(f"memory={shown(memory)} is not one of {', '.join(MEMORY)}")
-    for name, value, usual in (("device", device, None), ("memory", memory, "auto")):
-        if value != usual and algorithm != "hells":
-            raise OptionError(f'{name}={shown(value)} is for algorithm="hells", not "{algorithm}"')
 
 
 def _suffixes(suffixes: Any) -> tuple[str, str] | None:
@@ -301,28 +260,17 @@ def _choose_access(analysis: Analysis, wanted: str, algorithm: str, whole: bool)
     return "scan", ["neither equality nor band in the predicate: every pair in the window is compared"]
 
 
-def _choose_workers(analysis: Analysis, window: Window, access: str, wish: Wish, rate: Any) -> Choice:
+def _choose_workers(analysis: Analysis, window: Window, access: str, wish: Wish, rates: Rates) -> Choice:
     """Who does the work: as asked for, the rest by the model."""
     boxes = any(dimension.two_sided for dimension in analysis.dimensions)
-    return choose(Task(access, stay_of(window), *_rates(rate), boxes=boxes), usable_cores(), wish)
+    rate_r, rate_s = rates or (None, None)
+    return choose(Task(access, stay_of(window), rate_r, rate_s, boxes=boxes), usable_cores(), wish)
 
 
-def _expected(window: Window, rate: Any) -> tuple[int, int]:
+def _expected(window: Window, rates: Rates) -> tuple[int, int]:
     """Tuples in the windows of r and s; 0 where it is not known."""
-    stay, rates = stay_of(window), _rates(rate)
-    if stay is None or (None in rates and not stay.by_rows):
+    stay = stay_of(window)
+    if stay is None or (rates is None and not stay.by_rows):
         return 0, 0
-    load = load_of(rates[0] or 0.0, rates[1] or 0.0, stay)
+    load = load_of(*(rates or (0.0, 0.0)), stay)
     return math.ceil(load.window_r), math.ceil(load.window_s)
-
-
-def _rates(rate: Any) -> tuple[float | None, float | None]:
-    if rate is None:
-        return None, None
-    both = rate if isinstance(rate, (tuple, list)) else (rate, rate)
-    if len(both) != 2 or not all(isinstance(x, (int, float)) and 0 < x < MAX_RATE for x in both):
-        raise OptionError(
-            f"rate={shown(rate)} must be the expected tuples per second: a number above 0 and below {MAX_RATE:g}, or "
-            "one per side"
-        )
-    return float(both[0]), float(both[1])

@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, MapType, StructField, StructType, VariantType
 
-from streamjoin.errors import OptionError, SchemaError, UnsupportedError
+from streamjoin.errors import SchemaError, UnsupportedError
+from streamjoin.options import SPARK, Options
 from streamjoin.spark import settings
 from streamjoin.spark.metrics import COUNTS, PREFIX
 from streamjoin.spark.processor import IN, OUT, JoinProcessor
@@ -34,19 +35,18 @@ UNKNOWN, MOST = 16, 128  # cells of a stream there, and at most where somebody h
 _names = count()
 
 
-def join_frames(df_r: Any, df_s: Any, *, cells: int | None = None, time: Any, **options: Any) -> Any:
+def join_frames(df_r: Any, df_s: Any, options: Options) -> Any:
     """See `streamjoin.spark.join`."""
-    spec, streaming = plan_frames(df_r, df_s, cells=cells, time=time, **options)
+    spec, streaming = plan_frames(df_r, df_s, options)
     if not streaming:
         return _static(df_r, df_s, spec)
     settings.check(df_r.sparkSession)
     return _streaming(df_r, df_s, spec)
 
 
-def plan_frames(
-    df_r: Any, df_s: Any, *, cells: int | None = None, time: Any, result_time: str | None = None, **options: Any
-) -> tuple[JoinSpec, bool]:
+def plan_frames(df_r: Any, df_s: Any, options: Options) -> tuple[JoinSpec, bool]:
     """What would be done with two DataFrames, and whether they are streams."""
+    options = options.for_engine(SPARK)
     frames = {"r": df_r, "s": df_s}
     streaming = {side: bool(df.isStreaming) for side, df in frames.items()}
     if streaming["r"] != streaming["s"]:
@@ -56,12 +56,9 @@ def plan_frames(
             "spark.readStream, or write the stream to a table first"
         )
     schemas = {side: _arrow_schema(df.schema, side) for side, df in frames.items()}
-    number = cells if cells is not None else default_cells(df_r.sparkSession, streaming["r"])
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise OptionError(f"cells={cells!r} must be a whole number of at least 1")
+    cells = options.cells or default_cells(df_r.sparkSession, streaming["r"])
     any_case = df_r.sparkSession.conf.get("spark.sql.caseSensitive", "false").lower() != "true"
-    more = {"cells": number, "time": time, "result_time": result_time, "any_case": any_case}
-    spec = make_spec(schemas["r"], schemas["s"], **more, **options)
+    spec = make_spec(schemas["r"], schemas["s"], options, cells, any_case)
     if streaming["r"]:
         _check_stream(frames, spec)
     return spec, streaming["r"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamjoin.options import Options
 from streamjoin.predicate.tree import to_sql
 from streamjoin.spark.spec import JoinSpec, band_width
 from streamjoin.windows.window import TimeWindow, TumblingWindow
@@ -78,7 +79,7 @@ class SparkExplanation:
         if self.streaming:
             state = facts["state"]
             size = state and f"{state['rows']:,} rows, about {state['bytes'] / 1e6:,.1f} MB"
-            known = f"{size}, and what the watermark waits for" if size else "expected_rate= would tell"
+            known = f"{size}, and what the watermark waits for" if size else "rate= would tell"
             lines.append(f"state        {known}")
         lines += [f"{'because' if k == 0 else '':<13}{text}" for k, text in enumerate(facts["reasons"])]
         return "\n".join(lines)
@@ -86,22 +87,11 @@ class SparkExplanation:
     __repr__ = __str__
 
 
-def explain_frames(df_r: Any, df_s: Any, **options: Any) -> SparkExplanation:
+def explain_frames(df_r: Any, df_s: Any, options: Options) -> SparkExplanation:
     """See `streamjoin.explain`."""
     from streamjoin.spark.dataframes import plan_frames
 
-    usual = {
-        "how": "inner",
-        "access": "auto",
-        "cells": None,
-        "split": None,
-        "bucket": None,
-        "expected_rate": None,
-        "suffixes": ("_r", "_s"),
-        "result_time": None,
-        "time": None,
-    }
-    return SparkExplanation(*plan_frames(df_r, df_s, **(usual | options)))
+    return SparkExplanation(*plan_frames(df_r, df_s, options))
 
 
 def _row_bytes(schema: pa.Schema) -> float:

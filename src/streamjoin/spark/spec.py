@@ -7,13 +7,13 @@ import json
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 
 from streamjoin.codegen.embed import fingerprint
 from streamjoin.errors import OptionError, SchemaError, shown
-from streamjoin.plan.plan import MAX_RATE, Plan, make_plan
+from streamjoin.options import Options
+from streamjoin.plan.plan import Plan, make_plan
 from streamjoin.predicate.analysis import MAX_DIMS, Analysis, Dimension, Linear
 from streamjoin.predicate.tree import Node, bottom_up, identity, physical, walk
 from streamjoin.spark.routing import Router, divide
@@ -83,34 +83,17 @@ class JoinSpec:
 
 
 def make_spec(
-    schema_r: pa.Schema,
-    schema_s: pa.Schema,
-    *,
-    on: Any,
-    within: Any,
-    time: Any,
-    how: str,
-    access: str,
-    cells: int,
-    split: int | None,
-    bucket: float | None,
-    expected_rate: Any,
-    suffixes: Any,
-    result_time: str | None,
-    any_case: bool = True,
+    schema_r: pa.Schema, schema_s: pa.Schema, options: Options, cells: int, any_case: bool = True
 ) -> JoinSpec:
     """Checks everything and decides who meets whom."""
-    plan = make_plan(
-        schema_r, schema_s, on=on, within=within, time=time, how=how, access=access, suffixes=suffixes, static=True
-    )
+    plan = make_plan(schema_r, schema_s, options, static=True)
     for side, schema in plan.schemas.items():
         taken = [name for name in schema.names if name.startswith(HIDDEN)]
         if taken:
             raise SchemaError(f"{side}.{taken[0]}: names that begin with {HIDDEN} are taken; rename the column")
     plan = replace(plan, access="band", analysis=_limited(plan.analysis, plan.access), any_case=any_case)
-    rates = _rates(expected_rate)
-    router, reasons = choose_router(plan.analysis, cells, split, bucket, rates or (1.0, 1.0))
-    spec = JoinSpec(plan, router, result_time, rates, reasons)
+    router, reasons = choose_router(plan.analysis, cells, options.split, options.bucket, options.rates or (1.0, 1.0))
+    spec = JoinSpec(plan, router, options.result_time, options.rates, reasons)
     spec.output_schema()
     spec.identity  # noqa: B018  decided here, and shipped with the rest
     if any(node.op == "function" for node in walk(plan.analysis.tree)):
@@ -138,9 +121,6 @@ def choose_router(
     analysis: Analysis, cells: int, split: int | None, bucket: float | None, rates: tuple[float, float]
 ) -> tuple[Router, tuple[str, ...]]:
     """Hash for equalities, range buckets for a band of known width, a grid for the rest."""
-    for name, value in (("cells", cells), ("split", split), ("bucket", bucket)):
-        if value is not None and not value > 0:
-            raise OptionError(f"{name}={shown(value)} must be above zero")
     if analysis.equalities:
         return divide("hash", cells, split, rates, 1.0, 0), ("equality keys: tuples go by the hash of their keys",)
     found = [(d, band_width(dim)) for d, dim in enumerate(analysis.dimensions[:MAX_DIMS]) if dim.two_sided]
@@ -207,18 +187,6 @@ def _plain_cast(node: Node) -> bool:
     """From one kind of number that rounds little to another."""
     types = (node.type, node.args[0].type)
     return all(t is not None and t.kind in ("int", "float") for t in types)
-
-
-def _rates(expected: Any) -> tuple[float, float] | None:
-    if expected is None:
-        return None
-    both = expected if isinstance(expected, (tuple, list)) else (expected, expected)
-    if len(both) != 2 or not all(isinstance(x, (int, float)) and 0 < x < MAX_RATE for x in both):
-        raise OptionError(
-            f"expected_rate={shown(expected)} must be tuples per second: a number above 0 and below {MAX_RATE:g}, or "
-            "one per side"
-        )
-    return float(both[0]), float(both[1])
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -20,6 +20,7 @@ from streamjoin.codegen.records import Array
 from streamjoin.errors import SchemaError
 from streamjoin.intake.frames import gather, is_foreign_frame, to_arrow
 from streamjoin.intake.prepare import Intake
+from streamjoin.options import TABLES, Options
 from streamjoin.plan.plan import Plan, make_plan
 from streamjoin.predicate.tree import OTHER
 
@@ -28,9 +29,7 @@ PROBES = 1 << 16  # a chunk of the probing table: its arrays stay in the cache
 Sides = dict[str, Array]
 
 
-def join_tables(
-    left: Any, right: Any, *, ordered: bool = False, stats: dict[str, Any] | None = None, **options: Any
-) -> Any:
+def join_tables(left: Any, right: Any, options: Options) -> Any:
     """See `streamjoin.join`."""
     if is_foreign_frame(left) != is_foreign_frame(right) or (is_foreign_frame(left) and type(left) is not type(right)):
         raise SchemaError(
@@ -38,16 +37,16 @@ def join_tables(
             f"{type(right).__name__}; convert one of them so that both are of the same kind"
         )
     tables = {"r": to_arrow(left, "the left table (r)"), "s": to_arrow(right, "the right table (s)")}
-    plan = make_plan(tables["r"].schema, tables["s"].schema, static=True, **options)
-    if ordered and plan.unit is None:
+    plan = make_plan(tables["r"].schema, tables["s"].schema, options.for_engine(TABLES), static=True)
+    if options.ordered and plan.unit is None:
         raise SchemaError('ordered=True needs time columns; give time="ts"')
     join = _join(plan, tables)
     rows_r, rows_s = join.pairs()
-    if stats is not None:
+    if (stats := options.stats) is not None:
         stats.update(algorithm=plan.algorithm, access=plan.access, comparisons=join.comparisons, workers=plan.workers)
         if join.workers:
             stats["per_worker"] = list(join.workers)
-    if ordered:
+    if options.ordered:
         times = np.maximum(join.intake.times("r", tables["r"])[rows_r], join.intake.times("s", tables["s"])[rows_s])
         order = np.argsort(times, kind="stable")
         rows_r, rows_s = rows_r[order], rows_s[order]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamjoin.errors import OptionError, PipelineError, WindowError
+from streamjoin.options import Options
 from streamjoin.spark.pipeline.checkpoint import check_checkpoint, remember
 from streamjoin.spark.pipeline.endpoints import CONSOLE, Endpoint, check_reachable
 from streamjoin.spark.pipeline.session import Cluster, check_kafka, session
@@ -40,7 +41,7 @@ class Request:
     suffixes: tuple[str, str] | None = ("_r", "_s")
     access: str = "auto"
     cells: int | None = None
-    expected_rate: tuple[float, float] | None = None
+    rate: tuple[float, float] | None = None
     checkpoint: str | None = None
     trigger: str | None = None
     available_now: bool = False
@@ -149,7 +150,7 @@ def run_in(
     from py4j.protocol import Py4JError
     from pyspark.errors import StreamingQueryException
 
-    from streamjoin.spark import join
+    from streamjoin.spark.dataframes import join_frames
     from streamjoin.spark.pipeline.absent import Absent, Watch
 
     def took(batch: dict[str, Any]) -> None:
@@ -164,7 +165,7 @@ def run_in(
     try:
         request = _settled(spark, request, earlier or {})
         sides = _sides(spark, request)
-        joined = join(*sides, **_options(request))
+        joined = join_frames(*sides, _options(request))
         if request.checkpoint is not None and "://" not in request.checkpoint:
             remember(request.checkpoint, _told(request))
             exact = spark.conf.get("spark.sql.caseSensitive") == "true"
@@ -205,7 +206,7 @@ def run_in(
 
 def _told(request: Request) -> dict[str, Any]:
     """What must not change between the runs of one checkpoint."""
-    rate = request.expected_rate
+    rate = request.rate
     return request.words | {"--cells": request.cells, "--rate": None if rate is None else f"{rate[0]:g},{rate[1]:g}"}
 
 
@@ -213,13 +214,13 @@ def _settled(spark: Any, request: Request, earlier: dict[str, Any]) -> Request:
     """With cells: as asked for, else those of the earlier run, else what suits this cluster. Rates alike."""
     from streamjoin.spark.dataframes import default_cells
 
-    cells, rate = request.cells, request.expected_rate
+    cells, rate = request.cells, request.rate
     if cells is None:
         cells = earlier.get("--cells") or default_cells(spark, streaming=True)
     if rate is None and earlier.get("--rate"):
         r, s = map(float, earlier["--rate"].split(","))
         rate = r, s
-    return replace(request, cells=cells, expected_rate=rate)
+    return replace(request, cells=cells, rate=rate)
 
 
 def explain(request: Request, cluster: Cluster) -> Any:
@@ -228,10 +229,10 @@ def explain(request: Request, cluster: Cluster) -> Any:
 
     check(request)
     with session(cluster) as spark:
-        return explain_frames(*_sides(spark, request), **_options(request))
+        return explain_frames(*_sides(spark, request), _options(request))
 
 
-def _sides(spark: Any, request: Request) -> list[Any]:
+def _sides(spark: Any, request: Request) -> tuple[Any, Any]:
     """The two streams, with their watermarks."""
     from streamjoin.spark.pipeline.sources import stream
 
@@ -243,12 +244,12 @@ def _sides(spark: Any, request: Request) -> list[Any]:
     for (end, side, schema), column, delay in zip(ends, request.time, request.watermark, strict=True):
         interval = _interval("--watermark", delay)
         sides.append(stream(spark, end, side, schema, column, interval, request.malformed))
-    return sides
+    return sides[0], sides[1]
 
 
-def _options(request: Request) -> dict[str, Any]:
-    names = ("on", "within", "time", "suffixes", "access", "cells", "expected_rate")
-    return {name: getattr(request, name) for name in names}
+def _options(request: Request) -> Options:
+    names = ("on", "within", "time", "suffixes", "access", "cells", "rate")
+    return Options(**{name: getattr(request, name) for name in names})
 
 
 def explained(error: Exception) -> PipelineError:
