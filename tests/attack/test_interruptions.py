@@ -18,6 +18,8 @@ from interruptions import ALGORITHMS
 PROGRAM = Path(__file__).with_name("interruptions.py")
 PARALLEL = [algorithm for algorithm in ALGORITHMS if algorithm not in ("kang", "hells")]
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+HELLS = pytest.mark.device  # in a process that skips it where no device is right
+EACH = [pytest.param(name, marks=HELLS) if name == "hells" else name for name in ALGORITHMS]
 soak_only = pytest.mark.skipif(not SOAK, reason="takes minutes; HYPOTHESIS_PROFILE=soak runs it")
 
 
@@ -32,7 +34,13 @@ def run(*words: object, timeout: float = 600) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("algorithms", "every"),
-    [("kang", 5), ("grid", 17), ("handshake", 29), ("cell,biclique,low_latency", 71)],
+    [
+        ("kang", 5),
+        ("grid", 17),
+        ("handshake", 29),
+        ("cell,biclique,low_latency", 71),
+        pytest.param("hells", 71, marks=HELLS),
+    ],
 )
 def test_at_a_line(algorithms: str, every: int) -> None:
     for algorithm in algorithms.split(",") if SOAK else [algorithms]:
@@ -52,13 +60,13 @@ def test_a_push_that_waits_for_its_workers() -> None:
 
 
 @soak_only
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", EACH)
 def test_at_an_instruction(algorithm: str) -> None:
     assert run("opcodes", algorithm, "--every", 11, "--offset", os.getpid(), timeout=7200)["push: failed"] > 0
 
 
 @soak_only
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", EACH)
 def test_signals_at_random_moments(algorithm: str) -> None:
     found = run("signals", algorithm, "--rounds", 3000, "--seed", os.getpid(), timeout=7200)
     assert found["failed"] > 0, found

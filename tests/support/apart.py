@@ -73,13 +73,15 @@ class Apart:
         self._server: Server | None = None
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         if item.get_closest_marker("device") is None:
             return None
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         for report in self._run(item):
             item.ihook.pytest_runtest_logreport(report=report)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        # What the test before has set up was kept for this one, which has not needed it.
+        item.session._setupstate.teardown_exact(nextitem)
         return True
 
     def _run(self, item: pytest.Item) -> list[Any]:
