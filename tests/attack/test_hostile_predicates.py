@@ -28,6 +28,7 @@ from streamjoin.codegen.emit import MAX_CODE, Emitter
 from streamjoin.codegen.program import Program
 from streamjoin.codegen.values import Slot
 from streamjoin.errors import OptionError, PredicateError, SchemaError, StreamjoinError, WindowError
+from streamjoin.options import Options
 from streamjoin.plan.plan import make_plan
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.analysis import analyse
@@ -69,7 +70,7 @@ def refusal(kind: type[StreamjoinError] | tuple[type[BaseException], ...], call:
 
 
 def plan(on: Any = "r.x < s.a", **options: Any) -> Any:
-    made = make_plan(R, S, **({"on": on, "within": 10, "time": "t"} | options))
+    made = make_plan(R, S, Options(**({"on": on, "within": 10, "time": "t"} | options)))
     made.program().match_text("r")
     return made
 
