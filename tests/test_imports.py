@@ -97,6 +97,7 @@ FLOORS = [
     ("windows",),
     ("access",),
     ("algorithms",),
+    ("options",),
     ("plan",),
     ("intake",),
     ("results",),
@@ -107,7 +108,7 @@ FLOORS = [
     ("cli",),
 ]
 FLOOR = {room: k for k, rooms in enumerate(FLOORS) for room in rooms}
-LEAVES = {"__init__", "__main__", "devices", "errors", "folders", "interrupts", "java", "machine", "options", "papers"}
+LEAVES = {"__init__", "__main__", "devices", "errors", "folders", "interrupts", "java", "machine", "papers"}
 COMPILED = ("predicate", "codegen", "windows", "access", "algorithms", "plan", "intake", "results")
 
 

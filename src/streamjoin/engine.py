@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamjoin.access.tuples import Tuples
+from streamjoin.algorithms import ALGORITHMS, DEVICE, INLINE, THREADS
 from streamjoin.codegen.records import Array
 from streamjoin.errors import OptionError
 from streamjoin.intake.prepare import Intake
@@ -24,8 +25,7 @@ from streamjoin.windows.watermark import Watermark
 Pairs = Callable[[Array, Array], None]  # numbers of tuples of r and of s
 Settled = Callable[[tuple[int, int]], None]  # all pairs among tuples below these numbers have been handed out
 
-IN_THE_PUSHING_THREAD, THREADS, DEVICE = "live.inline:Inline", "threads.driver:Driver", "device.opencl_join:Hells"
-ENGINES = {"kang": IN_THE_PUSHING_THREAD, "hells": DEVICE}  # by algorithm; every other one has worker threads
+ENGINES = {INLINE: "live.inline:Inline", THREADS: "threads.driver:Driver", DEVICE: "device.opencl_join:Hells"}
 
 
 @dataclass(frozen=True)
@@ -139,6 +139,6 @@ class Engine(ABC):
 
 def open_engine(plan: Plan, intake: Intake, setup: Setup, pairs: Pairs, settled: Settled) -> Engine:
     """The engine of a plan's algorithm; `start` is to follow."""
-    file, _, name = ENGINES.get(plan.algorithm, THREADS).partition(":")
+    file, _, name = ENGINES[ALGORITHMS[plan.algorithm].engine].partition(":")
     engine: Engine = getattr(import_module(f"streamjoin.{file}"), name)(plan, intake, setup, pairs, settled)
     return engine

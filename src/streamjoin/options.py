@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from streamjoin.algorithms import ALGORITHMS, DEVICE, NAMES
 from streamjoin.errors import OptionError, UnsupportedError, cut, shown, suggest
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ P = ParamSpec("P")
 O = TypeVar("O", bound="Options")  # noqa: E741
 T = TypeVar("T")
 
-ALGORITHMS = ("auto", "kang", "cell", "biclique", "handshake", "low_latency", "grid", "hells")
 ACCESSES = ("auto", "scan", "sorted", "band", "hash")
 MEMORY = ("auto", "host", "device", "parts")
 LATE = ("drop", "error", "keep")
@@ -64,7 +64,7 @@ class Options:
     how: str = option("inner", 'the pairs; only "inner" is supported')
     algorithm: str = option(
         "auto",
-        "who meets whom: " + ", ".join(f'"{name}"' for name in ALGORITHMS),
+        "who meets whom: " + ", ".join(f'"{name}"' for name in NAMES),
         TABLES,
         LIVE,
         elsewhere="its cells divide the work; cells= sets their number",
@@ -142,7 +142,7 @@ class Options:
     def __post_init__(self) -> None:
         if self.how != "inner":
             raise UnsupportedError(f'how={shown(self.how)} is not supported; only how="inner" is')
-        for name, known in (("algorithm", ALGORITHMS), ("access", ACCESSES)):
+        for name, known in (("algorithm", NAMES), ("access", ACCESSES)):
             value = getattr(self, name)
             if value not in known:
                 word = cut(value) if isinstance(value, str) else shown(value)
@@ -152,7 +152,7 @@ class Options:
             if values and value not in values:
                 raise OptionError(f"{name}={shown(value)} is not one of {', '.join(values)}")
         for name in ("device", "memory"):
-            if self.algorithm != "hells" and self.is_set(name):
+            if self.is_set(name) and (self.algorithm not in ALGORITHMS or ALGORITHMS[self.algorithm].engine != DEVICE):
                 raise OptionError(
                     f'{name}={shown(getattr(self, name))} is for algorithm="hells", not "{self.algorithm}"'
                 )

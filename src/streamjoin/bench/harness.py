@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from streamjoin.access.tuples import Tuples
+from streamjoin.algorithms import ALGORITHMS
 from streamjoin.engine import Setup
 from streamjoin.errors import StreamjoinError
 from streamjoin.intake.prepare import Intake
@@ -69,7 +70,7 @@ class Harness:
                 algorithm=case.algorithm,
                 access=case.access,
                 workers=case.workers,
-                layout=case.layout or "auto" if case.algorithm == "grid" else "auto",
+                layout=case.layout or "auto" if ALGORITHMS[case.algorithm].rectangular else "auto",
             ),
         )
         self._intake = Intake(self._plan, self._plan.program())

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from streamjoin.algorithms import PARALLEL
 from streamjoin.bench import one_core as bench
 from streamjoin.bench.harness import FILL, Case, Harness, drain
 from streamjoin.bench.machine import machine
@@ -32,7 +33,6 @@ from streamjoin.plan import (
 )
 from streamjoin.windows.window import parse_duration
 
-ALGORITHMS = ("cell", "biclique", "handshake", "low_latency", "grid")
 HIT_RATE = 21 / 10_000 * 20 / 9_999  # of the papers' workload: 21 integers of 10,000, 20 units of 9,999
 WINDOW, SHORT_WINDOW = "15 minutes", "200 seconds"
 SMALL_BATCH = 4  # LLHJ 7.3.1
@@ -108,7 +108,7 @@ def _scaling(
     is the median of the ratios within a round.
     """
     found: dict[str, Any] = {}
-    for algorithm in ALGORITHMS:
+    for algorithm in PARALLEL:
         both = [Harness(Case(algorithm, workers, "scan", window, rate)) for workers in (1, 2)]
         turns: list[list[tuple[float, float]]] = [[], []]
         bare: list[float] = []
@@ -137,7 +137,7 @@ def _sustained(
     length = parse_duration(window) / 1e9
     stay = Stay(length, length)
     found: dict[str, Any] = {}
-    for algorithm in ALGORITHMS:
+    for algorithm in PARALLEL:
         best = bisect(Case(algorithm, 2, "scan", window, rate), seconds, 0.05, report)
         runs.append(best)
         held = best["filled_for_rate"]

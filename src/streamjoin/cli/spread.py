@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 
+from streamjoin.algorithms import NAMES
 from streamjoin.errors import OptionError
 
-ALGORITHMS = "auto, kang, cell, biclique, handshake, low_latency, grid or hells"
+ALGORITHMS = f"{', '.join(NAMES[:-1])} or {NAMES[-1]}"
 
 
 def parse_workers(text: str) -> int | str:

@@ -1,6 +1,6 @@
 """The performance model: what a join needs, what workers offer, what things cost here, and what "auto" makes of it."""
 
-from streamjoin.plan.choice import PARALLEL, Choice, Task, Wish, choose
+from streamjoin.plan.choice import Choice, Task, Wish, choose
 from streamjoin.plan.costs import Costs, Price, calibrated, remembered
 from streamjoin.plan.formulas import (
     Layout,
@@ -28,7 +28,6 @@ from streamjoin.plan.formulas import (
 )
 
 __all__ = [
-    "PARALLEL",
     "Choice",
     "Costs",
     "Layout",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from streamjoin.algorithms import ALGORITHMS, NAMES, PARALLEL
 from streamjoin.errors import OptionError, shown, suggest
-from streamjoin.options import ALGORITHMS
 from streamjoin.plan.costs import BATCH, Costs, Price, calibrated
 from streamjoin.plan.formulas import (
     Layout,
@@ -25,7 +25,6 @@ from streamjoin.plan.formulas import (
 
 MAX_WORKERS = 1_000_000  # no machine has so many cores
 
-PARALLEL = ("cell", "biclique", "handshake", "low_latency", "grid")
 ENOUGH = 0.7  # the part of a core's time up to which one worker is enough
 ROOMIER = 1.25  # a grid may have so many times the workers it needs, if they make a better rectangle
 
@@ -78,7 +77,7 @@ class _Option:
         return self.layout[0] * self.layout[1]
 
     def __str__(self) -> str:
-        if self.algorithm == "grid":
+        if ALGORITHMS[self.algorithm].rectangular:
             return f"a {self.layout[0]} x {self.layout[1]} grid"
         return f"{'two halves' if self.algorithm == 'biclique' else 'a chain'} of {self.workers}"
 
@@ -107,7 +106,7 @@ class _Case:
 
     def option(self, algorithm: str, layout: Layout) -> _Option:
         task, costs, workers = self.task, self.costs, layout[0] * layout[1]
-        if algorithm == "grid":
+        if ALGORITHMS[algorithm].rectangular:
             node = grid_node(self.load, *layout)
         else:
             node = (half_node if algorithm == "biclique" else chain_node)(self.load, workers)
@@ -119,7 +118,9 @@ class _Case:
 
     def of(self, algorithm: str, workers: int) -> _Option:
         """An algorithm with so many workers, in their best layout."""
-        return self.option(algorithm, best_layout(self.load, workers) if algorithm == "grid" else (1, workers))
+        return self.option(
+            algorithm, best_layout(self.load, workers) if ALGORITHMS[algorithm].rectangular else (1, workers)
+        )
 
     def fitting(self, algorithm: str, fewest: int) -> _Option:
         """The optimal degree: the fewest workers that do not fall behind, but no more than there are cores.
@@ -128,7 +129,7 @@ class _Case:
         """
         tried = (self.of(algorithm, n) for n in range(min(fewest, self.cores), self.cores + 1))
         best = next((option for option in tried if option.busy <= 1), None) or self.of(algorithm, self.cores)
-        if algorithm == "grid":
+        if ALGORITHMS[algorithm].rectangular:
             for n in range(best.workers + 1, min(self.cores, math.ceil(best.workers * ROOMIER)) + 1):
                 wider = self.of(algorithm, n)
                 if min(wider.layout) > min(best.layout) and wider.latency < best.latency:
@@ -247,13 +248,13 @@ def _without_rates(
         reasons.append(f"{why}: a worker for every core, {_cores(cores)}")
     rows = task.stay if task.stay is not None and task.stay.by_rows else Stay(1, 1)
     equal = Load(1, 1, rows.r, rows.s)
-    return algorithm, (best_layout(equal, count) if algorithm == "grid" else (1, count))
+    return algorithm, (best_layout(equal, count) if ALGORITHMS[algorithm].rectangular else (1, count))
 
 
 def _check(wish: Wish) -> None:
     algorithm, workers, layout = wish.algorithm, wish.workers, wish.layout
-    if algorithm not in ALGORITHMS:
-        raise OptionError(f'unknown algorithm "{algorithm}"; {suggest(algorithm, ALGORITHMS)}')
+    if algorithm not in NAMES:
+        raise OptionError(f'unknown algorithm "{algorithm}"; {suggest(algorithm, NAMES)}')
     if workers != "auto" and not (isinstance(workers, int) and workers is not True and 1 <= workers <= MAX_WORKERS):
         raise OptionError(
             f'workers={shown(workers)} is not a number of at least 1 (at most {MAX_WORKERS:,}), nor "auto"'

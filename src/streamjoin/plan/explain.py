@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamjoin import devices
+from streamjoin.algorithms import ALGORITHMS, DEVICE, THREADS
 from streamjoin.options import Options
 from streamjoin.plan.plan import Plan, make_plan
 from streamjoin.predicate.analysis import Dimension
@@ -33,7 +34,7 @@ class Explanation:
             "workers": plan.workers,
             "layout": plan.layout,
             "access": plan.access,
-            **({"device": devices.chosen(plan.device)} if plan.algorithm == "hells" else {}),
+            **({"device": devices.chosen(plan.device)} if ALGORITHMS[plan.algorithm].engine == DEVICE else {}),
             "reasons": list(plan.reasons),
         }
 
@@ -66,9 +67,9 @@ def _placed(plan: Plan, device: dict[str, Any]) -> str:
 
 
 def _spread(plan: Plan) -> str:
-    if plan.algorithm in ("kang", "hells"):
+    if ALGORITHMS[plan.algorithm].engine != THREADS:
         return ""
-    layout = f", {plan.layout[0]} x {plan.layout[1]}" if plan.algorithm == "grid" else ""
+    layout = f", {plan.layout[0]} x {plan.layout[1]}" if ALGORITHMS[plan.algorithm].rectangular else ""
     return f", {plan.workers} worker{'s' * (plan.workers > 1)}{layout}"
 
 

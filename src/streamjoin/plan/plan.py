@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from streamjoin.algorithms import ALGORITHMS, AUTO
 from streamjoin.codegen.emit import check_size
 from streamjoin.errors import (
     PredicateError,
@@ -32,14 +33,6 @@ if TYPE_CHECKING:
     from streamjoin.codegen.program import Program
 
 SIDES = ("r", "s")
-BY_ALGORITHM = {  # how windows can be searched
-    "cell": ("scan",),
-    "biclique": ("scan", "band", "hash"),
-    "handshake": ("scan", "sorted", "hash"),
-    "hells": ("scan",),
-}
-IN_PLACE = ("scan", "band", "hash")
-
 Rates = tuple[float, float] | None  # tuples per second
 
 
@@ -226,7 +219,7 @@ def _hints(tree: Any, schema_r: pa.Schema, schema_s: pa.Schema) -> tuple[Any, ..
 def _choose_access(analysis: Analysis, wanted: str, algorithm: str, whole: bool) -> tuple[str, list[str]]:
     keys, bands = len(analysis.equalities), len(analysis.dimensions)
     two_sided = sum(dimension.two_sided for dimension in analysis.dimensions)
-    possible = BY_ALGORITHM.get(algorithm, IN_PLACE)
+    possible = ALGORITHMS["kang" if algorithm == AUTO else algorithm].accesses
     if wanted not in ("auto", *possible):
         raise PredicateError(
             f'access="{wanted}" does not go with algorithm="{algorithm}", which can search its windows by '
@@ -253,10 +246,8 @@ def _choose_access(analysis: Analysis, wanted: str, algorithm: str, whole: bool)
         return "band", [f"{bands} band key{'s' * (bands > 1)}{also}: runs ordered by cell"]
     if "sorted" in possible and bands:
         return "scan", ['merging sorted batches pays off from about 256 tuples on: access="sorted" with batch=1024']
-    if algorithm == "hells":
-        return "scan", ["a device compares an arrival with the whole window, 32 tuples per word of its bitmap"]
-    if len(possible) == 1:
-        return "scan", [f'algorithm="{algorithm}" re-partitions windows for every arrival: they are scanned']
+    if algorithm != AUTO and ALGORITHMS[algorithm].scans:
+        return "scan", [ALGORITHMS[algorithm].scans]
     return "scan", ["neither equality nor band in the predicate: every pair in the window is compared"]
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from streamjoin.access.band.index import BandStore
 from streamjoin.access.segment import Store
 from streamjoin.access.tuples import Tuples
+from streamjoin.algorithms import ALGORITHMS, INLINE
 from streamjoin.codegen.program import Program
 from streamjoin.codegen.records import Array
 from streamjoin.errors import SchemaError
@@ -54,7 +55,7 @@ def join_tables(left: Any, right: Any, options: Options) -> Any:
 
 
 def _join(plan: Plan, tables: dict[str, pa.Table]) -> TableJoin:
-    if plan.algorithm == "kang":
+    if ALGORITHMS[plan.algorithm].engine == INLINE:
         return TableJoin(plan, tables)
     from streamjoin.tables.replay import StreamedJoin
 
@@ -69,7 +70,9 @@ class TableJoin:
     def __init__(self, plan: Plan, tables: dict[str, pa.Table]) -> None:
         self.plan = plan
         self.program: Program = plan.program()
-        self.intake = Intake(plan, self.program, place=plan.access == "band" and plan.algorithm == "kang")
+        self.intake = Intake(
+            plan, self.program, place=plan.access == "band" and ALGORITHMS[plan.algorithm].engine == INLINE
+        )
         self.tables = tables
         self.comparisons = 0
 

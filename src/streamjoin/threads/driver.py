@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,8 @@ import pyarrow as pa
 
 from streamjoin.access.tape import Tape
 from streamjoin.access.tuples import Tuples
-from streamjoin.algorithms import biclique, grid, handshake, low_latency
-from streamjoin.algorithms import celljoin as cell
+from streamjoin.algorithms import ALGORITHMS, DEALT
+from streamjoin.algorithms.celljoin import shares
 from streamjoin.algorithms.protocol import ARRIVAL, EXPIRY, Topology
 from streamjoin.codegen.records import Array
 from streamjoin.engine import Engine, Pairs, Settled, Setup
@@ -34,13 +33,6 @@ from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.watermark import Watermark
 
 FIRST_ROOM = 1 << 14  # tuples on a tape in the beginning
-PROTOCOLS: dict[str, ModuleType] = {
-    "cell": cell,
-    "biclique": biclique,
-    "handshake": handshake,
-    "low_latency": low_latency,
-    "grid": grid,
-}
 ANNOUNCED = 64  # expired tuples that are worth a message
 UNDER_WAY = 1 << 17  # tuples, if only what is under way lies on the tape
 
@@ -64,10 +56,11 @@ class Driver(Engine):
 
     def __init__(self, plan: Plan, intake: Intake, setup: Setup, pairs: Pairs, settled: Settled) -> None:
         super().__init__(plan, intake, setup, pairs, settled)
-        protocol = PROTOCOLS[setup.algorithm]
-        shape = setup.layout if setup.algorithm == "grid" else (setup.workers,)
+        self._algorithm = ALGORITHMS[setup.algorithm]
+        protocol = self._algorithm.protocol
+        shape = setup.layout if self._algorithm.rectangular else (setup.workers,)
         self._topology: Topology = protocol.topology(*shape)
-        self._star = setup.algorithm in ("cell", "biclique")
+        self._star = self._algorithm.feed != DEALT
         self._entry_rings = [
             np.array([2 * node + direction for node in self._topology.entries[direction]], np.int64)
             for direction in (0, 1)
@@ -187,10 +180,10 @@ class Driver(Engine):
     def _release(self, side: int) -> int:
         """Up to where the tape may be written over."""
         mine, head = self._sides[side], self.tapes[side].head
-        lowest = mine.expired if self.setup.algorithm == "cell" else head
+        lowest = mine.expired if self._algorithm.shared else head
         for node in range(self._topology.nodes):
             need = self.runtime.read(node, loop.NEED + side)
-            if self.setup.algorithm == "cell":
+            if self._algorithm.shared:
                 if all(self.runtime.read(node, loop.FINISHED + x) >= self._sides[x].sent[0] for x in (0, 1)):
                     continue
             elif need >= mine.sent[self._entry(node, side)]:
@@ -201,7 +194,7 @@ class Driver(Engine):
 
     def _entry(self, node: int, side: int) -> int:
         """Through which of a side's entries tuples come to a node."""
-        return self._topology.turn[node][side] if self.setup.algorithm == "grid" else 0
+        return self._topology.turn[node][side] if self._algorithm.rectangular else 0
 
     def _remember(self, side: int, first: int, at: Array) -> None:
         """Notes what is needed to tell later what has expired."""
@@ -215,11 +208,11 @@ class Driver(Engine):
 
     def _send(self, side: int, first: int, stop: int) -> None:
         mine, stretch, batch = self._sides[side], self.tapes[side].stretch, self.setup.batch
-        if self.setup.algorithm == "cell":
+        if self._algorithm.shared:
             window = self._sides[1 - side].expired, self.tapes[1 - side].head
             for begin in range(first // batch * batch, stop, batch):
                 piece = max(begin, first), min(begin + batch, stop)
-                for worker, message in enumerate(cell.shares(self.setup.workers, side, *piece, window)):
+                for worker, message in enumerate(shares(self.setup.workers, side, *piece, window)):
                     self.runtime.send(2 * worker, message)
             mine.sent[0] = mine.total = stop
             return
@@ -247,7 +240,7 @@ class Driver(Engine):
     def _announce(self, side: int) -> None:
         """Tells the ends against which a stream flows what of it has expired. An emitter keeps it to itself."""
         mine = self._sides[side]
-        if self.setup.algorithm != "cell":
+        if not self._algorithm.shared:
             for ring in self._rings(1 - side):
                 self.runtime.send(ring, (EXPIRY, side, 0, mine.expired, 0, 0, mine.place))
         mine.announced = mine.expired
@@ -318,7 +311,7 @@ class Driver(Engine):
             found.append(
                 {
                     "worker": node,
-                    "turn": turn if self.setup.algorithm == "grid" else node,
+                    "turn": turn if self._algorithm.rectangular else node,
                     "window_r": read(node, loop.HELD),
                     "window_s": read(node, loop.HELD + 1),
                     "comparisons": read(node, loop.COMPARISONS),
