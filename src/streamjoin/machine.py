@@ -1,9 +1,11 @@
-"""The cores of this machine, in an order in which neighbours are close to each other."""
+"""This machine: its cores and their topology, and what benchmarks say of it."""
 
 from __future__ import annotations
 
 import os
+import platform
 from pathlib import Path
+from typing import Any
 
 TOPOLOGY = "/sys/devices/system/cpu/cpu{}/topology/{}"
 
@@ -46,3 +48,29 @@ def pin(core: int) -> None:
     """Keeps the calling thread on a core, where the system can do that."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores and versions, to be printed with every figure."""
+    import llvmlite
+    import numba
+    import numpy as np
+
+    return {
+        "cpu": processor(),
+        "cores": usable_cores(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "llvmlite": llvmlite.__version__,
+    }
+
+
+def processor() -> str:
+    """The processor's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model"))]
+    return names[0] if names else platform.processor() or platform.machine()

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin import r, s
-from streamjoin.cli.within import parse_within
+from streamjoin.cli.words import parse_within
 from streamjoin.codegen.emit import MAX_CODE, Emitter
 from streamjoin.codegen.program import Program
 from streamjoin.codegen.values import Slot

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import streamjoin as sj
 from streamjoin.cli import app, main
-from streamjoin.cli.within import parse_within
+from streamjoin.cli.words import parse_within
 from streamjoin.errors import WindowError
 
 R = pa.table({"ts": [1, 2, 3, 10], "x": [1.0, 2.0, 3.0, 4.0], "name": ["a", "b", "c", "d"]})

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from streamjoin.bench.machine import machine
 from streamjoin.errors import StreamjoinError
 from streamjoin.intake.columns import as_numpy, flat
 from streamjoin.live.join import Join
+from streamjoin.machine import machine
 from streamjoin.papers import BAND, Array, Source, partners, schema
 from streamjoin.windows.window import parse_duration
 

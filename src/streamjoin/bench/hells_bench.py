@@ -23,12 +23,11 @@ import pyarrow as pa
 from streamjoin import devices
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms.kang import Kang
-from streamjoin.bench.machine import machine
 from streamjoin.codegen.records import Array
 from streamjoin.engine import Setup, open_engine
 from streamjoin.errors import StreamjoinError
 from streamjoin.intake.prepare import Intake
-from streamjoin.machine import usable_cores
+from streamjoin.machine import machine, usable_cores
 from streamjoin.options import Options
 from streamjoin.papers import HIGHEST, LOWEST, band, schema
 from streamjoin.plan.plan import SIDES, Plan, make_plan

@@ -15,12 +15,11 @@ from streamjoin import api
 from streamjoin.access.band.index import BandStore
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms.kang import Kang
-from streamjoin.bench.machine import machine
-from streamjoin.bench.peers import PEERS
-from streamjoin.bench.yardsticks import reference_scan
+from streamjoin.bench.yardsticks import PEERS, reference_scan
 from streamjoin.errors import OptionError, StreamjoinError
 from streamjoin.intake.columns import as_numpy, flat
 from streamjoin.intake.prepare import Intake
+from streamjoin.machine import machine
 from streamjoin.options import Options
 from streamjoin.papers import BAND, EQUALITY, MICROSECONDS, Array, Source, partners, schema
 from streamjoin.plan.plan import Plan, make_plan

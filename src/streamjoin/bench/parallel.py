@@ -17,9 +17,8 @@ import numpy as np
 from streamjoin.algorithms import PARALLEL
 from streamjoin.bench import one_core as bench
 from streamjoin.bench.harness import FILL, Case, Harness, drain
-from streamjoin.bench.machine import machine
 from streamjoin.live.join import Join
-from streamjoin.machine import usable_cores
+from streamjoin.machine import machine, usable_cores
 from streamjoin.papers import BAND, Source, schema
 from streamjoin.plan import (
     Stay,

@@ -31,10 +31,10 @@ import pyarrow as pa
 
 from streamjoin.api import join
 from streamjoin.bench import spark_peers as peers
-from streamjoin.bench.machine import machine
 from streamjoin.bench.spark_files import Files, opaque_files, static_tables, window_files
 from streamjoin.errors import StreamjoinError
 from streamjoin.intake.columns import as_numpy, flat
+from streamjoin.machine import machine
 from streamjoin.papers import BAND
 from streamjoin.spark.settings import PROVIDER, ROCKSDB
 
@@ -281,7 +281,7 @@ def _fingerprint(pairs: pa.Table) -> tuple[int, int]:
 
 def _floor(r: Any, s: Any) -> Any:
     """Both streams through a stateful Python operator that keeps a number and hands out nothing."""
-    from streamjoin.bench.spark_floor import Nothing
+    from streamjoin.bench.spark_peers import Nothing
 
     both = r.selectExpr("CAST(n % 2 AS INT) AS key", "n").union(s.selectExpr("CAST(m % 2 AS INT) AS key", "m AS n"))
     return both.groupBy("key").transformWithState(

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from streamjoin.bench.demo import expected_pairs, verify
-from streamjoin.bench.machine import machine
 from streamjoin.intake.columns import as_numpy, flat
+from streamjoin.machine import machine
 from streamjoin.papers import BAND, Array
 from streamjoin.spark.pipeline.endpoints import SETTINGS, sink, source
 from streamjoin.spark.pipeline.generator import microseconds, papers

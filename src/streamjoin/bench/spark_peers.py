@@ -9,7 +9,10 @@ Spark refuses a stream-stream join without an equality. Three rewrites give it o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from streamjoin.papers import BAND, HALF_WIDTH
 
@@ -67,3 +70,18 @@ def _joined(left: Any, right: Any, keys: list[str], on: str, seconds: int) -> An
     near = f"s.ts BETWEEN r.ts - INTERVAL {seconds} SECONDS AND r.ts + INTERVAL {seconds} SECONDS"
     joined = left.alias("r").join(right.alias("s"), F.expr(f"{equal} AND {on} AND {near}"))
     return joined.select("r.n", "s.m")
+
+
+class Nothing(StatefulProcessor):
+    """Counts rows."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._count = handle.getValueState("count", "n BIGINT")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        seen = self._count.get()
+        self._count.update(((seen[0] if seen else 0) + sum(1 for _ in rows),))
+        return iter(())
+
+    def close(self) -> None:
+        pass

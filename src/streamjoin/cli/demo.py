@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from streamjoin.cli.spark import check_engine
-from streamjoin.cli.spread import ALGORITHMS, parse_workers
+from streamjoin.cli.words import ALGORITHMS, parse_workers
 
 
 def demo(

@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamjoin.cli.spark import check_engine, pipeline
-from streamjoin.cli.spread import ALGORITHMS, parse_device, parse_layout, parse_rate, parse_workers
-from streamjoin.cli.within import SPELLINGS, parse_within
+from streamjoin.cli.words import (
+    ALGORITHMS,
+    SPELLINGS,
+    parse_device,
+    parse_layout,
+    parse_rate,
+    parse_within,
+    parse_workers,
+)
 
 if TYPE_CHECKING:
     from streamjoin.cli.files import Source

@@ -60,8 +60,7 @@ def check_engine(context: typer.Context, engine: str) -> None:
 
 def request(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str, str] | None) -> Request:
     """The pipeline that the words ask for. Imports no Spark."""
-    from streamjoin.cli.spread import parse_rate
-    from streamjoin.cli.within import parse_within
+    from streamjoin.cli.words import parse_rate, parse_within
     from streamjoin.spark.pipeline.endpoints import pairs, sink, source
     from streamjoin.spark.pipeline.pipeline import Request
     from streamjoin.spark.pipeline.schemas import schema_text

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
 import time
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamjoin.folders import kept
+from streamjoin.machine import processor
 
 if TYPE_CHECKING:
     from streamjoin.access.segment import Store
@@ -91,16 +90,6 @@ def _machine() -> str:
     except PackageNotFoundError:
         numba = ""
     return hashlib.sha256(repr((FORMAT, processor(), numba)).encode()).hexdigest()[:16]
-
-
-def processor() -> str:
-    """The processor's name."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model"))]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def _read(name: str) -> Costs | None:

@@ -7,8 +7,7 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from streamjoin.errors import PredicateError, shown
-from streamjoin.predicate.lower import between, negate
-from streamjoin.predicate.tree import Node, brief, column, junction, literal, to_sql
+from streamjoin.predicate.tree import Node, between, brief, column, junction, literal, negate, to_sql
 from streamjoin.predicate.types import CASTABLE, FLOAT32, parse_name, timestamp
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamjoin.errors import PredicateError, cut
 from streamjoin.predicate.literals import check_interval, parse_interval, parse_timestamp
-from streamjoin.predicate.lower import between, negate, nullif
-from streamjoin.predicate.tree import Node, column, junction, literal
+from streamjoin.predicate.tree import Node, between, column, junction, literal, negate, nullif
 from streamjoin.predicate.types import CASTABLE, parse_name, timestamp
 
 if TYPE_CHECKING:

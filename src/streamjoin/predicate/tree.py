@@ -375,3 +375,23 @@ def too_large(verb: str, size: int, what: str, limit: int) -> PredicateError:
         f"the predicate {verb} {size:,} {what}, and at most {limit:,} are compiled; compute parts of it as columns "
         "before joining, or put long lists into a table and join that"
     )
+
+
+def between(value: Node, low: Node, high: Node) -> Node:
+    """value >= low AND value <= high."""
+    return junction("and", [Node("ge", (value, low)), Node("le", (value, high))])
+
+
+def nullif(value: Node, other: Node) -> Node:
+    """NULL where the two are equal, else the value."""
+    return Node("case", (Node("eq", (value, other)), literal(None), value))
+
+
+def negate(value: Node) -> Node:
+    """-value, with the sign of a plain number drawn into it, so that the smallest bigint can be written."""
+    number = value.value
+    if value.op == "literal" and isinstance(number, (int, float, Decimal)) and not isinstance(number, bool):
+        # Python's minus rounds a Decimal to 28 digits.
+        minus = number.copy_negate() if isinstance(number, Decimal) else -number
+        return Node("literal", value=minus, type=value.type)
+    return Node("neg", (value,))
