@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamjoin import plan as model
+from streamjoin.algorithms import NAMES, PARALLEL
 from streamjoin.errors import OptionError
 from streamjoin.plan import Costs, Load, Price, Stay, Task, Wish, choose, load_of
 from streamjoin.plan import choice as choosing
@@ -264,7 +265,7 @@ def test_no_more_workers_than_cores_unless_asked_for() -> None:
     assert choice.reasons[-1] == "6 workers were asked for, 2 cores are there: they take turns"
 
 
-@pytest.mark.parametrize("algorithm", model.PARALLEL)
+@pytest.mark.parametrize("algorithm", PARALLEL)
 def test_a_named_algorithm_gets_its_optimal_degree(algorithm: str) -> None:
     choice = chosen(scan(5000), algorithm=algorithm)
     assert choice.algorithm == algorithm
@@ -272,7 +273,7 @@ def test_a_named_algorithm_gets_its_optimal_degree(algorithm: str) -> None:
     assert chosen(scan(5000), cores=3, algorithm=algorithm).workers == 3
 
 
-@pytest.mark.parametrize("algorithm", model.PARALLEL)
+@pytest.mark.parametrize("algorithm", PARALLEL)
 def test_a_named_algorithm_gets_all_cores_if_rates_are_unknown(algorithm: str) -> None:
     choice = chosen(scan(None), cores=6, algorithm=algorithm)
     assert (choice.algorithm, choice.workers) == (algorithm, 6)
@@ -327,7 +328,7 @@ def test_a_rate_is_a_number(rate: float) -> None:
     st.one_of(st.none(), st.floats(0, 1e8)),
     st.builds(Stay, st.floats(0, 1e6), st.floats(0, 1e6), st.booleans()),
     st.integers(1, 12),
-    st.sampled_from(model.ALGORITHMS),
+    st.sampled_from(NAMES),
 )
 def test_every_choice_is_consistent(
     access: str, r: float | None, s: float | None, stay: Stay, cores: int, algorithm: str

@@ -276,7 +276,7 @@ def _point(workload: Workload, seconds: float, report: Report) -> dict[str, Any]
 def _steps(contestant: Contestant) -> dict[str, float]:
     if not isinstance(contestant, OnDevice):
         return {}
-    told = contestant.driver.device_stats()
+    told = contestant.driver.stats()["device"]
     found = {name: float(told[name]) for name in told if name.endswith("_seconds")}
     return found | {"done": float(contestant.driver.comparisons())}
 
