@@ -12,15 +12,15 @@ import linecache
 import platform
 import re
 import sys
-import threading
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from streamjoin.errors import FileError
+from streamjoin.interrupts import Section
 
-ONE_AT_A_TIME = threading.RLock()  # for modules that are half made
+ONE_AT_A_TIME = Section()  # for modules that are half made
 GENERATED = "streamjoin_generated_"
 PACKAGE = __name__.partition(".")[0]
 _IMPORT = re.compile(
@@ -41,19 +41,23 @@ def load_module(source: str, inject: dict[str, Any] | None = None) -> ModuleType
         return module
     identity = f"{source}\n{imports_digest(source)}\n{sys.version}\n{platform.machine()}"
     name = GENERATED + hashlib.sha256(identity.encode()).hexdigest()[:24]
-    with ONE_AT_A_TIME:
-        if name in sys.modules:
-            return sys.modules[name]
-        module = ModuleType(name)
-        file = f"<{name}>"
-        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # for tracebacks
+    found: ModuleType = ONE_AT_A_TIME.run(_loaded, name, source)
+    return found
+
+
+def _loaded(name: str, source: str) -> ModuleType:
+    if name in sys.modules:
+        return sys.modules[name]
+    module = ModuleType(name)
+    file = f"<{name}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # for tracebacks
+    try:
         sys.modules[name] = module
-        try:
-            exec(compile(source, file, "exec"), module.__dict__)
-        except BaseException:
-            del sys.modules[name]
-            raise
-        return module
+        exec(compile(source, file, "exec"), module.__dict__)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
 
 
 def imports_digest(text: str) -> str:

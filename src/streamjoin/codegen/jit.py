@@ -145,11 +145,13 @@ class OnDemand:
 
     @cached_property
     def _compiled(self) -> Any:
-        with ONE_AT_A_TIME:
-            made: Any = CFunc(self._function, signature("int64(int64)"), locals={}, options={})
-            made._cache = self._files
-            made.compile()
-            return made
+        return ONE_AT_A_TIME.run(self._compile)
+
+    def _compile(self) -> Any:
+        made: Any = CFunc(self._function, signature("int64(int64)"), locals={}, options={})
+        made._cache = self._files
+        made.compile()
+        return made
 
     @property
     def address(self) -> int:

@@ -18,7 +18,6 @@ import platform
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -37,6 +36,7 @@ from streamjoin.device.devices import denormals, describe, devices, opencl
 from streamjoin.device.opencl_text import GROUP, HEAD, Source, together
 from streamjoin.errors import DeviceError
 from streamjoin.folders import kept
+from streamjoin.interrupts import Section
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.analysis import analyse
 from streamjoin.predicate.resolve import resolve
@@ -298,24 +298,27 @@ def _columns(source: Source, rows: Rows, side: str) -> list[Array]:
     return found
 
 
-_lock = threading.Lock()
+_asking = Section()
 _told: dict[Any, str] = {}
 _tried: list[int] = []  # in this process: two drivers can be right alone and crash together
 
 
 def trouble(index: int, device: Any) -> str:
     """Why this device must not be used, or nothing. Asked once per process; in one of its own the first time here."""
-    with _lock:
-        if device not in _told:
-            folder, memo = kept("devices"), f"{_identity([*_tried, index])}.passed"
-            reason = "" if folder.read(memo) is not None else apart(*_tried, index)
-            if not reason:
-                _tried.append(index)
-                reason = wrong(device)
-            if not reason:
-                folder.keep(memo)  # else the next process asks again
-            _told[device] = reason
-        return _told[device]
+    return str(_asking.run(_trouble, index, device))
+
+
+def _trouble(index: int, device: Any) -> str:
+    if device not in _told:
+        folder, memo = kept("devices"), f"{_identity([*_tried, index])}.passed"
+        reason = "" if folder.read(memo) is not None else apart(*_tried, index)
+        if not reason:
+            _tried.append(index)
+            reason = wrong(device)
+        if not reason:
+            folder.keep(memo)  # else the next process asks again
+        _told[device] = reason
+    return _told[device]
 
 
 def _identity(indices: list[int]) -> str:
