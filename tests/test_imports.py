@@ -104,7 +104,8 @@ FLOORS = [
     ("engine",),
     ("live", "threads", "device", "tables", "spark"),
     ("api",),
-    ("bench", "lab", "testing"),
+    ("testing",),
+    ("bench", "lab"),
     ("cli",),
 ]
 FLOOR = {room: k for k, rooms in enumerate(FLOORS) for room in rooms}

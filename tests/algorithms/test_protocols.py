@@ -14,26 +14,6 @@ import numpy as np
 import pytest
 from numba import njit
 
-from scheduler import (
-    ASTRAY,
-    DOUBLED,
-    FREED,
-    HALF,
-    HORIZON,
-    LEFT,
-    MISSED,
-    MODULES,
-    NO_ROOM,
-    STUCK,
-    Batch,
-    Bench,
-    Case,
-    Driver,
-    compiled,
-    names,
-    new_case,
-    scenario,
-)
 from streamjoin.algorithms import biclique, grid, handshake, low_latency
 from streamjoin.algorithms import celljoin as cell
 from streamjoin.algorithms.protocol import (
@@ -71,6 +51,26 @@ from streamjoin.algorithms.protocol import (
     S,
     next_own,
     put,
+)
+from streamjoin.testing.scheduler import (
+    ASTRAY,
+    DOUBLED,
+    FREED,
+    HALF,
+    HORIZON,
+    LEFT,
+    MISSED,
+    MODULES,
+    NO_ROOM,
+    STUCK,
+    Batch,
+    Bench,
+    Case,
+    Driver,
+    compiled,
+    names,
+    new_case,
+    scenario,
 )
 
 each_algorithm = pytest.mark.parametrize("name", list(MODULES))

@@ -218,8 +218,8 @@ def test_a_long_name_of_an_output(tmp_path: Path) -> None:
 def test_damaged_chunks_are_made_again(kind: str, tmp_path: Path) -> None:
     import streams
     from cells import Cluster, expected, spec_of
-    from oracle import Interval
     from streamjoin.spark.chunk_files import ChunkCache
+    from streamjoin.testing.oracle import Interval
 
     rows = {side: streams.long_stream(side, 4, 40, 1, False) for side in "rs"}
     cluster = Cluster(spec_of("abs(r.x - s.a) <= 2", 50, cells=1), tmp_path)

@@ -365,7 +365,7 @@ def test_without_a_folder_the_join_goes_on(tmp_path: Path) -> None:
     """Chunks are made from the state, none is in a file, and the results are right."""
     import streams
     from cells import Cluster, expected, spec_of
-    from oracle import Interval
+    from streamjoin.testing.oracle import Interval
 
     (tmp_path / "chunks").mkdir()
     (tmp_path / "chunks" / "planted").touch()

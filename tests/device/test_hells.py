@@ -16,10 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from expressions import E, to_sql
 from fuzz import EDGE_CASES, check, fuzz_join, may_raise, sample, seeds
-from generate import Predicates, rows, schema, table
-from oracle import matrix
 from streamjoin.algorithms.hells import WORD, Fifo, moves, tiles
 from streamjoin.codegen.program import Program
 from streamjoin.device import opencl_join as hells
@@ -32,6 +29,9 @@ from streamjoin.intake.columns import physical_columns
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.analysis import analyse, conjuncts
 from streamjoin.predicate.resolve import resolve
+from streamjoin.testing.expressions import E, to_sql
+from streamjoin.testing.generate import Predicates, rows, schema, table
+from streamjoin.testing.oracle import matrix
 
 pytestmark = pytest.mark.device
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import streamjoin as sj
-from oracle import Interval, Last, TumblingRows, TumblingTime
 from streamjoin.errors import LateError, StreamjoinError
+from streamjoin.testing import oracle
+from streamjoin.testing.oracle import Interval, Last, TumblingRows, TumblingTime
 from streams import (
     BY_NAME,
     CASES,

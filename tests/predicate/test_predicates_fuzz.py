@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from expressions import E, Refused, col, columns, lit, nodes, op, to_expression, to_python, to_sql
 from fuzz import EDGE_CASES, R, S, all_in_one, check, fuzz_join, joined, may_raise, sample, seeds
-from generate import TYPES, Predicates, rows, table
-from oracle import matrix
 from spark_rows import spark_rows
 from streamjoin.errors import DataError, PredicateError
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.resolve import resolve
+from streamjoin.testing.expressions import E, Refused, col, columns, lit, nodes, op, to_expression, to_python, to_sql
+from streamjoin.testing.generate import TYPES, Predicates, rows, table
+from streamjoin.testing.oracle import matrix
 from streamjoin.testing.truth import evaluate_all
 
 

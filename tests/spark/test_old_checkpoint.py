@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import old_checkpoint
-import oracle
 from feeds import Feed
 from old_checkpoint import BEFORE, CASE, ROWS, WINDOW
+from streamjoin.testing import oracle
 
 pytestmark = pytest.mark.spark
 

@@ -17,10 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit, vectorize
 
-import oracle
 import streams
 from cells import Cluster, contents, expected, spec_of
-from oracle import Interval, TumblingTime
 from streamjoin.codegen.embed import fingerprint
 from streamjoin.errors import OptionError, PredicateError, StateError
 from streamjoin.spark import cell as cell_module
@@ -32,6 +30,8 @@ from streamjoin.spark.routing import Router, cell_keys
 from streamjoin.spark.spec import CONTENT
 from streamjoin.spark.state import Manifest
 from streamjoin.spark.wire import with_integers
+from streamjoin.testing import oracle
+from streamjoin.testing.oracle import Interval, TumblingTime
 
 coordinates = st.one_of(st.floats(-50, 50, width=32), st.sampled_from([-1e19, 1e19, 0.0, -0.0, 1e10, -1e10, 3.0, 4.0]))
 boxes = st.tuples(coordinates, coordinates).map(sorted)

@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import oracle
 import streamjoin as sj
 import streams
 from feeds import EPOCH, Feed, R, S, seconds, timed
 from streamjoin.errors import OptionError, SchemaError, UnsupportedError, WindowError
+from streamjoin.testing import oracle
 
 pytestmark = pytest.mark.spark
 

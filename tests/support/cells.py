@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-import oracle
 import streams
 from streamjoin.options import Options
 from streamjoin.spark.cell import Cell
@@ -17,6 +16,7 @@ from streamjoin.spark.cell_kernels import Engine, engine_of
 from streamjoin.spark.chunk_files import ChunkCache
 from streamjoin.spark.spec import CONTENT, JoinSpec, make_spec
 from streamjoin.spark.wire import pack, unpack, with_integers
+from streamjoin.testing import oracle
 from streamjoin.windows import SINCE_EVER
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import oracle
 import streams
+from streamjoin.testing import oracle
 
 EPOCH = dt.datetime.fromtimestamp(13 * 120_000_000, dt.UTC)  # where slices of 13 seconds begin
 R, S = streams.schemas(pa.timestamp("us", "UTC"), pa.timestamp("us", "UTC"))

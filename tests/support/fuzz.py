@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 import streamjoin as sj
-from expressions import E, columns, to_sql
-from generate import Predicates, rows, schema, table
-from oracle import Verdicts, matrix
 from streamjoin.errors import DataError
 from streamjoin.predicate import as_tree
+from streamjoin.testing.expressions import E, columns, to_sql
+from streamjoin.testing.generate import Predicates, rows, schema, table
+from streamjoin.testing.oracle import Verdicts, matrix
 from streamjoin.testing.truth import evaluate_all
 
 R, S = schema("r"), schema("s")

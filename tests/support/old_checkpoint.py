@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import oracle
 import streamjoin as sj
 import streams
 from feeds import Feed, seconds
+from streamjoin.testing import oracle
 
 ARCHIVE = Path(__file__).parents[1] / "data" / "checkpoint-format-2.tar.gz"
 ROOT = "/@root@"

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-import oracle
 import streamjoin as sj
-from expressions import F32, F64, I32, I64, STRING, E, T, col, lit, mirror, op, to_sql
-from oracle import Interval, Last, TumblingRows, TumblingTime, Window
+from streamjoin.testing import oracle
+from streamjoin.testing.expressions import F32, F64, I32, I64, STRING, E, T, col, lit, mirror, op, to_sql
+from streamjoin.testing.oracle import Interval, Last, TumblingRows, TumblingTime, Window
 
 R_TYPES: dict[str, T] = {"k": I32, "x": I64, "y": F64, "z": F32, "w": I32, "nm": STRING}
 S_TYPES: dict[str, T] = {"k": I32, "a": I64, "b": F64, "c": F32, "tol": I64, "nm": STRING}

@@ -18,7 +18,7 @@ import psutil
 import spark_victim
 import streams
 from feeds import Folders
-from oracle import Interval, Row, pairs
+from streamjoin.testing.oracle import Interval, Row, pairs
 
 ROWS, PATIENCE = 16, 400.0  # rows of a file; seconds
 PARTITIONS = 2

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from expressions import I32, NULL, STRING, E, columns, lit, nodes, op, to_sql
-from generate import ARROW, TYPES, Predicates, rows, schema, table
-from oracle import (
+from spark_rows import spark_rows
+from streamjoin.testing.expressions import I32, NULL, STRING, E, columns, lit, nodes, op, to_sql
+from streamjoin.testing.generate import ARROW, TYPES, Predicates, rows, schema, table
+from streamjoin.testing.oracle import (
     Interval,
     Last,
     TumblingRows,
@@ -21,7 +22,6 @@ from oracle import (
     predicate,
     split_late,
 )
-from spark_rows import spark_rows
 
 
 @pytest.mark.parametrize("edges", [False, True], ids=["small", "edges"])
@@ -113,7 +113,7 @@ def test_generator_covers_the_language() -> None:
     draw = Predicates(rng)
     trees = [draw.tree(3) for _ in range(300)] + [draw.shape() for _ in range(100)]
     ops = {n.op for e in trees for n in nodes(e)}
-    from expressions import ARITH, COMPARE
+    from streamjoin.testing.expressions import ARITH, COMPARE
 
     wanted = {
         *ARITH,

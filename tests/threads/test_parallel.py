@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import streamjoin as sj
-from expressions import E, lit, op, to_sql
-from oracle import Interval, Last, TumblingRows, TumblingTime, Window
 from streamjoin.access import tape
+from streamjoin.testing import oracle
+from streamjoin.testing.expressions import E, lit, op, to_sql
+from streamjoin.testing.oracle import Interval, Last, TumblingRows, TumblingTime, Window
 from streamjoin.threads import driver
 from streams import (
     Case,

@@ -6,13 +6,14 @@ import datetime as dt
 import math
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from random import Random
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from expressions import (
+from streamjoin.testing.expressions import (
     BOOL,
     COMPARE,
     DATE,
@@ -210,7 +211,7 @@ class Predicates:
             if rng.random() < 0.75:
                 return self.column(*INTS, *FLOATS, *FLOATS, "amt")
             return self.number_literal()
-        sub = lambda: self.number(depth - 1)  # noqa: E731
+        sub = partial(self.number, depth - 1)
         name = rng.choice(
             ["add", "sub"] * 4
             + ["mul", "div", "mod", "intdiv", "abs", "neg", "least", "greatest", "cast"] * 2
@@ -265,7 +266,7 @@ class Predicates:
     def _boolean(self, depth: int) -> E:
         rng = self.rng
         if depth > 0 and rng.random() < 0.55:
-            sub = lambda: self.boolean(depth - 1)  # noqa: E731
+            sub = partial(self.boolean, depth - 1)
             name = rng.choice(("and", "or", "and", "or", "not", "eq", "case"))
             if name == "not":
                 return op("not", sub())
@@ -275,7 +276,7 @@ class Predicates:
                 return op(rng.choice(("eq", "ne", "nseq")), self.column("flag"), sub())
             return op(name, *(sub() for _ in range(rng.choice((2, 2, 3)))))
         inner = max(depth - 1, 0) if rng.random() < 0.7 else depth
-        number = lambda: self.number(min(inner, 2))  # noqa: E731
+        number = partial(self.number, min(inner, 2))
         match rng.randrange(14):
             case 0 | 1 | 2 | 3 | 4:
                 return op(rng.choice(list(COMPARE)), number(), number())

@@ -1,6 +1,6 @@
 """The oracle: a join's result by a nested loop over Python dicts that shares no code with the package.
 
-`predicate(tree)` compiles a tree of tests/expressions.py into closures with Spark's meaning (ANSI off).
+`predicate(tree)` compiles a tree of expressions.py into closures with Spark's meaning (ANSI off).
 Integers are mathematically exact. What leaves Spark's type, 64 bits, or the range of a cast is noted, because
 there the two judges part: Spark wraps, streamjoin answers rightly or raises. `pairs(...)` adds the window.
 """
@@ -8,6 +8,7 @@ there the two judges part: Spark wraps, streamjoin answers rightly or raises. `p
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_DOWN, Context, Decimal
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from expressions import DAY, F64, I64, NULL, E, T, common, common_of_all
+from streamjoin.testing.expressions import DAY, F64, I64, NULL, E, T, common, common_of_all
 
 Row = dict[str, Any]
 EXACT = Context(prec=200)
@@ -91,14 +92,11 @@ def convert(v: Any, frm: T, to: T, notes: Notes) -> Any:
             if not -(1 << (to.bits - 1)) <= out < 1 << (to.bits - 1):
                 notes.narrows = notes.wraps = True
             return out
-        case (
-            "int" | "decimal",
-            "decimal",
-        ):  # exact, or refused once the scaled integer needs more than 64 bits
-            out = Decimal(v)
-            if abs(int(out.scaleb(to.s, EXACT))) >= 1 << 63:
+        case "int" | "decimal", "decimal":  # exact, or refused once the scaled integer needs more than 64 bits
+            exact = Decimal(v)
+            if abs(int(exact.scaleb(to.s, EXACT))) >= 1 << 63:
                 notes.beyond = True
-            return out
+            return exact
         case _, "float":
             return _float(v, frm, to, notes)
         case "date", "ts":
@@ -155,18 +153,18 @@ def _arith(name: str, a: Any, b: Any, t: T, notes: Notes) -> Any:
         if name == "mod":
             x, y = float(a), float(b)
             bad = math.isnan(x) or math.isnan(y) or math.isinf(x)
-            out = math.nan if bad else math.fmod(x, y)
-            return out if t.bits == 64 else np.float32(out)
+            rest = math.nan if bad else math.fmod(x, y)
+            return rest if t.bits == 64 else np.float32(rest)
         with np.errstate(all="ignore"):
-            kind = np.float64 if t.bits == 64 else np.float32
-            x, y = kind(a), kind(b)
-            out = {"add": x.__add__, "sub": x.__sub__, "mul": x.__mul__, "div": x.__truediv__}[name](y)
-            return float(out) if t.bits == 64 else out
+            compute = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv}[name]
+            if t.bits == 32:
+                return compute(np.float32(a), np.float32(b))
+            return float(compute(np.float64(a), np.float64(b)))
     if t.kind == "decimal":
-        out = {"add": EXACT.add, "sub": EXACT.subtract, "mul": EXACT.multiply}[name](a, b)
-        if not -(1 << 63) <= int(out.scaleb(t.s, EXACT)) < 1 << 63:
+        exact = {"add": EXACT.add, "sub": EXACT.subtract, "mul": EXACT.multiply}[name](a, b)
+        if not -(1 << 63) <= int(exact.scaleb(t.s, EXACT)) < 1 << 63:
             notes.beyond = True
-        return out
+        return exact
     if name == "mod":
         return a - b * _trunc_div(a, b)
     out = {"add": a + b, "sub": a - b, "mul": a * b}[name] if name != "intdiv" else _trunc_div(a, b)
@@ -217,10 +215,10 @@ def compile_value(e: E) -> Value:
     if name in VERDICT:
         return comparison(0, 1, VERDICT[name])
     if name == "nseq":
-        to = common(e.args[0], e.args[1])
+        both = common(e.args[0], e.args[1])
 
         def null_safe(r: Row, s: Row, n: Notes) -> bool:
-            a, b = all_as(to, r, s, n)
+            a, b = all_as(both, r, s, n)
             return (a is None and b is None) if a is None or b is None else compare(a, b) == 0
 
         return null_safe
@@ -338,7 +336,7 @@ def matrix(e: E, rs: Sequence[Row], ss: Sequence[Row]) -> Verdicts:
 @dataclass
 class Tuple:
     row: Row
-    time: Any
+    time: int
     position: int
     arrival: int
 
@@ -437,7 +435,7 @@ def pairs(
     """The result as sorted pairs of row numbers, and each pair's time."""
     streams: dict[str, list[Tuple]] = {"r": [], "s": []}
     for n, (side, row) in enumerate(arrivals):
-        t = row[time[side == "s"]] if time else None
+        t = row[time[side == "s"]] if time else 0
         streams[side].append(Tuple(row, t, len(streams[side]), n))
     out = Result()
     for r in streams["r"]:
