@@ -8,9 +8,11 @@ import numpy as np
 from llvmlite import ir
 from numba import carray, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, typeof_impl
+from numba.np.numpy_support import from_dtype
 
 from streamjoin.codegen.jit import inner
+from streamjoin.codegen.records import RecordType
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 FARTHEST = float(np.float32(1e19))  # coordinates end here: their squares are still finite in float32
@@ -164,6 +166,24 @@ def pointer(typingctx: Any, address: Any) -> Any:
 def words_at(address, count):
     """The int64 array of so many words at an address."""
     return carray(pointer(address), (count,), np.int64)
+
+
+@typeof_impl.register(RecordType)
+def _record_type(record: Any, context: Any) -> Any:
+    """In compiled code a record class means its dtype."""
+    return types.DType(from_dtype(record.dtype))
+
+
+@inner(forceinline=True)
+def records_at(address, count, record):
+    """The array of so many records of a class at an address."""
+    return carray(pointer(address), (count,), record)
+
+
+@inner(forceinline=True)
+def record_at(address, record):
+    """The record of a class at an address."""
+    return records_at(address, 1, record)[0]
 
 
 @intrinsic

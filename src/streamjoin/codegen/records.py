@@ -1,14 +1,88 @@
-"""The types of what compiled code shares with Python."""
+"""Records: an annotated class is the one declaration of shared memory that NumPy, Numba and mypy read.
+
+    class Message(Record):
+        kind: Word
+        count: PerSide          # one word for r, one for s
+
+    message = Message.new()     # in Python: a NumPy record, zeroed
+    message.count[1] = 3        # the same text compiles
+    send(message)               # compiled code takes a record, an array of them, or an address:
+                                # codegen.intrinsics.record_at(address, Message)
+
+A class that inherits from another one has the fields of its base first, at the same offsets: code that knows the base
+alone may read it. Pass addresses where a call from Python must be quick.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Self, cast, get_type_hints
 
+import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
+Word = Annotated[int, np.int64]
+Address = Annotated[int, np.int64]
+PerSide = Annotated[npt.NDArray[np.int64], (np.int64, 2)]  # of r, of s
 
-def address(array: Array) -> int:
-    """Where an array begins. (Much quicker than `array.ctypes.data`.)"""
-    return int(array.__array_interface__["data"][0])
+
+class RecordType(type):
+    """The class of record classes. Numba knows a record class by it: see `codegen/intrinsics.py`."""
+
+    dtype: np.dtype[np.void]
+
+
+class Record(metaclass=RecordType):
+    """What all records have.
+
+    A field is annotated with a record class, or with `Annotated[type for mypy, type for NumPy]`. The latter is a dtype
+    or a record class, or a tuple of one of these and the lengths of an array.
+
+    >>> class Box(Record):
+    ...     count: Word
+    ...     low: Annotated[Array, (np.float32, 3)]
+    >>> box = Box.new()
+    >>> box.low[2] = 1.5
+    >>> box.low.tolist(), Box.dtype.itemsize
+    ([0.0, 0.0, 1.5], 24)
+    """
+
+    def __init_subclass__(cls) -> None:
+        hints = get_type_hints(cls, include_extras=True)
+        fields = [(name, *_numpy_type(cls, name, hint)) for name, hint in hints.items()]
+        # As np.record, so that Python reads fields by name, too.
+        cls.dtype = np.dtype((np.record, np.dtype(fields, align=True)))
+
+    @classmethod
+    def new(cls) -> Self:
+        """A zeroed record."""
+        return cast(Self, cls.array(1)[0])
+
+    @classmethod
+    def array(cls, *shape: int) -> Array:
+        """Zeroed records in an array."""
+        return np.zeros(shape, cls.dtype)
+
+
+def _numpy_type(record: type, name: str, hint: Any) -> tuple[Any, ...]:
+    """The type of a field, and its shape if it is an array."""
+    if hasattr(np.record, name):
+        raise TypeError(
+            f"{record.__name__}.{name} would be hidden by an attribute of NumPy's records; choose another name"
+        )
+    if isinstance(hint, RecordType):
+        declared: tuple[Any, ...] = (hint,)
+    elif hasattr(hint, "__metadata__"):
+        (what,) = hint.__metadata__
+        declared = what if isinstance(what, tuple) else (what,)
+    else:
+        raise TypeError(f"{record.__name__}.{name} is annotated with {hint}, which has no NumPy type")
+    element, *shape = declared
+    dtype = element.dtype if isinstance(element, RecordType) else element
+    return (dtype, tuple(shape)) if shape else (dtype,)
+
+
+def address(array: Array | Record) -> int:
+    """Where an array or a record begins. (Much quicker than `array.ctypes.data`.)"""
+    return int(cast(Array, array).__array_interface__["data"][0])
