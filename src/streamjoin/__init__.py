@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from streamjoin.windows import KINDS
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -49,9 +51,9 @@ if TYPE_CHECKING:
         when as when,
     )
     from streamjoin.results.output import Punctuation as Punctuation
-    from streamjoin.windows.window import interval as interval
-    from streamjoin.windows.window import last as last
-    from streamjoin.windows.window import tumbling as tumbling
+    from streamjoin.windows.interval import interval as interval
+    from streamjoin.windows.last import last as last
+    from streamjoin.windows.tumbling import tumbling as tumbling
 
 _OPERATORS = ("r", "s", "least", "greatest", "floor", "ceil", "sqrt", "when", "cast", "div", "lit", "coalesce")
 _ERRORS = (
@@ -75,7 +77,7 @@ _HOMES = {
     "Punctuation": "streamjoin.results.output",
     "explain": "streamjoin.api",
     "Explanation": "streamjoin.plan.explain",
-    **dict.fromkeys(("interval", "last", "tumbling"), "streamjoin.windows.window"),
+    **{name: kind.home for name, kind in KINDS.items()},
     **dict.fromkeys(_OPERATORS, "streamjoin.predicate.expressions"),
     **dict.fromkeys(_ERRORS, "streamjoin.errors"),
 }

@@ -122,6 +122,16 @@ def listed(names: Iterable[str], most: int = 20) -> str:
     return ", ".join(known[:most]) + (", ..." if len(known) > most else "")
 
 
+def either(words: Iterable[str]) -> str:
+    """A choice in words.
+
+    >>> either(["scan", "band", "hash"])
+    'scan, band or hash'
+    """
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last
+
+
 def suggest(word: str, known: Iterable[str]) -> str:
     """Ends an error message: the names that were probably meant, or all that exist.
 

@@ -35,7 +35,8 @@ from streamjoin.predicate.analysis import analyse
 from streamjoin.predicate.function import trace
 from streamjoin.predicate.resolve import resolve
 from streamjoin.predicate.tree import LONGEST_TEXT, Node, bottom_up, identity, to_sql
-from streamjoin.windows.window import Interval, Tumbling
+from streamjoin.windows.interval import Interval
+from streamjoin.windows.tumbling import Tumbling
 
 R = pa.schema(
     [

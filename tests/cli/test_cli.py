@@ -293,23 +293,20 @@ def test_a_bug_is_exit_code_1(folder: Path, monkeypatch: pytest.MonkeyPatch, cap
         ("15 minutes", "15 minutes"),
         (" 1h30m ", "1h30m"),
         ("500", 500),
-        ("-10min..5min", ("interval", "-10min", "5min", "both")),
-        ("-10..5", ("interval", -10, 5, "both")),
-        ("(-10 min .. 5 min]", ("interval", "-10 min", "5 min", "right")),
-        ("[0..+5)", ("interval", 0, 5, "left")),
-        ("(1s..2s)", ("interval", "1s", "2s", "neither")),
-        ("last 1000", ("last", 1000)),
-        ("LAST r=500,s=1000", ("last", 500, 1000)),
-        ("last s=1, r = 2", ("last", 2, 1)),
-        ("tumbling 1 minute", ("tumbling", "1 minute")),
-        ("tumbling 60", ("tumbling", 60)),
-        ("tumbling 1000 rows", ("tumbling", "rows", 1000)),
+        ("-10min..5min", sj.interval("-10min", "5min")),
+        ("-10..5", sj.interval(-10, 5)),
+        ("(-10 min .. 5 min]", sj.interval("-10 min", "5 min", closed="right")),
+        ("[0..+5)", sj.interval(0, 5, closed="left")),
+        ("(1s..2s)", sj.interval("1s", "2s", closed="neither")),
+        ("last 1000", sj.last(1000)),
+        ("LAST r=500,s=1000", sj.last(r=500, s=1000)),
+        ("last s=1, r = 2", sj.last(r=2, s=1)),
+        ("tumbling 1 minute", sj.tumbling("1 minute")),
+        ("tumbling 60", sj.tumbling(60)),
+        ("tumbling 1000 rows", sj.tumbling(rows=1000)),
     ],
 )
-def test_windows_are_spelled_in_one_word(text: str, expected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sj, "interval", lambda a, b, closed: ("interval", a, b, closed))
-    monkeypatch.setattr(sj, "last", lambda *n, **sides: ("last", *n, *map(sides.get, sides)))
-    monkeypatch.setattr(sj, "tumbling", lambda *t, rows=None: ("tumbling", *(t or ("rows", rows))))
+def test_windows_are_spelled_in_one_word(text: str, expected: Any) -> None:
     assert parse_within(text) == expected
 
 

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import streamjoin as sj
 from streamjoin import plan as model
 from streamjoin.algorithms import NAMES, PARALLEL
 from streamjoin.errors import OptionError
 from streamjoin.plan import Costs, Load, Price, Stay, Task, Wish, choose, load_of
 from streamjoin.plan import choice as choosing
 from streamjoin.plan import costs as costing
-from streamjoin.windows.window import interval, last, normalise, tumbling
+from streamjoin.windows import asked
 
 HIT_RATE = 3.6e-6  # DP-Join 5.1
 PAPER = HIT_RATE / 1550  # T_on: figure 6 has 3,100 results/s for 2 workers and 6,200 for 4
@@ -181,7 +182,7 @@ def test_a_stretch_piles_up_only_where_a_turn_is_too_much() -> None:
 
 def test_different_windows_on_each_side() -> None:
     """lower <= s.time - r.time <= upper: an r waits for s as long as `upper`, an s for r as long as -`lower`."""
-    stay = model.stay_of(normalise(interval("-10 min", "5 min"), "us"))
+    stay = asked(sj.interval("-10 min", "5 min")).window("us").retention
     assert stay == Stay(300, 600)
     load = load_of(100, 200, stay)
     assert load.comparisons == 100 * (200 * 600) + 200 * (100 * 300)
@@ -189,12 +190,12 @@ def test_different_windows_on_each_side() -> None:
 
 
 def test_stay_of_every_window() -> None:
-    assert model.stay_of(normalise("2 s", "ns")) == Stay(2, 2)
-    assert model.stay_of(normalise(interval("1 s", "10 s"), "us")) == Stay(10, 0)
-    assert model.stay_of(normalise(last(r=500, s=1000), None)) == Stay(500, 1000, by_rows=True)
-    assert model.stay_of(normalise(tumbling("1 minute"), "us")) == Stay(60, 60)
-    assert model.stay_of(normalise(tumbling(rows=100), None)) == Stay(100, 100, by_rows=True)
-    assert model.stay_of(normalise(500, "int")) is None
+    assert asked("2 s").window("ns").retention == Stay(2, 2)
+    assert asked(sj.interval("1 s", "10 s")).window("us").retention == Stay(10, 0)
+    assert asked(sj.last(r=500, s=1000)).window(None).retention == Stay(500, 1000, by_rows=True)
+    assert asked(sj.tumbling("1 minute")).window("us").retention == Stay(60, 60)
+    assert asked(sj.tumbling(rows=100)).window(None).retention == Stay(100, 100, by_rows=True)
+    assert asked(500).window("int").retention is None
 
 
 def test_unknown_rates_mean_one_worker() -> None:

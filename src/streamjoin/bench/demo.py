@@ -13,7 +13,7 @@ from streamjoin.intake.columns import as_numpy, flat
 from streamjoin.live.join import Join
 from streamjoin.machine import machine
 from streamjoin.papers import BAND, Array, Source, partners, schema
-from streamjoin.windows.window import parse_duration
+from streamjoin.windows.duration import parse_duration
 
 BATCH = 500
 

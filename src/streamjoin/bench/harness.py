@@ -25,8 +25,8 @@ from streamjoin.plan.plan import SIDES, make_plan
 from streamjoin.results.latency import Latency
 from streamjoin.threads.driver import Driver
 from streamjoin.threads.local import BandLocal
+from streamjoin.windows.duration import parse_duration
 from streamjoin.windows.watermark import Watermark
-from streamjoin.windows.window import parse_duration
 
 CHECKED = 16  # r tuples, one after the other
 ALWAYS_ON_TIME = Watermark(0)

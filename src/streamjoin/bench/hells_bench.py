@@ -31,7 +31,7 @@ from streamjoin.machine import machine, usable_cores
 from streamjoin.options import Options
 from streamjoin.papers import HIGHEST, LOWEST, band, schema
 from streamjoin.plan.plan import SIDES, Plan, make_plan
-from streamjoin.windows.window import interval
+from streamjoin.windows.interval import interval
 
 PAPER = 0.00004  # the paper's selectivity
 WINDOWS = (10_000, 100_000, 1_000_000, 10_000_000)

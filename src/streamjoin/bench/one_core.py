@@ -24,7 +24,7 @@ from streamjoin.options import Options
 from streamjoin.papers import BAND, EQUALITY, MICROSECONDS, Array, Source, partners, schema
 from streamjoin.plan.plan import Plan, make_plan
 from streamjoin.predicate.tree import OTHER
-from streamjoin.windows.window import parse_duration
+from streamjoin.windows.duration import parse_duration
 
 CHECKED = 24
 SCAN_PROBES = 2048

@@ -30,7 +30,7 @@ from streamjoin.plan import (
     offered_bandwidth,
     sustainable_rate,
 )
-from streamjoin.windows.window import parse_duration
+from streamjoin.windows.duration import parse_duration
 
 HIT_RATE = 21 / 10_000 * 20 / 9_999  # of the papers' workload: 21 integers of 10,000, 20 units of 9,999
 WINDOW, SHORT_WINDOW = "15 minutes", "200 seconds"

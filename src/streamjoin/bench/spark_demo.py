@@ -19,7 +19,7 @@ from streamjoin.spark.pipeline.generator import microseconds, papers
 from streamjoin.spark.pipeline.pipeline import Figures, Request, check, run_in
 from streamjoin.spark.pipeline.session import Cluster, session
 from streamjoin.spark.pipeline.stop import Stop
-from streamjoin.windows.window import parse_duration
+from streamjoin.windows.duration import parse_duration
 
 TUPLES = 80_000
 BATCHES = 10

@@ -14,13 +14,13 @@ import typer
 from streamjoin.cli.spark import check_engine, pipeline
 from streamjoin.cli.words import (
     ALGORITHMS,
-    SPELLINGS,
     parse_device,
     parse_layout,
     parse_rate,
     parse_within,
     parse_workers,
 )
+from streamjoin.windows import SPELLINGS
 
 if TYPE_CHECKING:
     from streamjoin.cli.files import Source

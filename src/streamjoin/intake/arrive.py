@@ -13,8 +13,7 @@ from streamjoin.access.layout import TROUBLE_FIELDS, Arrivals
 from streamjoin.access.tape_kernels import write
 from streamjoin.codegen.intrinsics import call, pointer, words_at
 from streamjoin.codegen.jit import inner, njit
-from streamjoin.windows import SINCE_EVER
-from streamjoin.windows.reach import reach
+from streamjoin.windows.kernels import find_late, shift
 
 (
     # what a predicate's `prepare` reads and writes
@@ -73,34 +72,21 @@ def prepare(function, frame_address):
     return call(function, frame_address)
 
 
-@inner
-def late(frame, at):
-    """Does a tuple come after one that is later by more than the delay, or after a promise?"""
-    newest = frame[NEWEST]
-    for i in range(len(at)):
-        limit = SINCE_EVER if newest < SINCE_EVER + frame[DELAY] else newest - frame[DELAY]
-        if at[i] < max(limit, frame[PROMISED]):
-            return True
-        newest = max(newest, at[i])
-    frame[NEWEST] = newest
-    return False
-
-
 @njit(nogil=True, cache=True)
 def take_in(frame, frame_address, stored, tape):
     """Puts a batch onto its tape. False if some row is late or does not count: then nothing has been done.
 
-    `stored`: which of the columns the exact test reads. The latest time of the stream is in the frame afterwards.
+    `stored`: which of the columns the exact test reads.
     """
-    n, dims, before = frame[ROWS], frame[DIMS], frame[NEWEST]
+    n, dims = frame[ROWS], frame[DIMS]
     at = words_at(frame[AT], n)
-    if late(frame, at):
+    keep = flags_at(frame[KEEP], n)  # written by `prepare`, and free until then
+    if find_late(at, frame[NEWEST], frame[DELAY], frame[PROMISED], keep):
         return False
     if call(frame[PREPARE], frame_address) < n or words_at(frame[TROUBLE], TROUBLE_FIELDS)[0]:
-        frame[NEWEST] = before
         return False
     since, until = words_at(frame[SINCE], n), words_at(frame[UNTIL], n)
-    reach(at, frame[LOWER], frame[UPPER], since, until)
+    shift(at, frame[LOWER], frame[UPPER], since, until)
     columns = np.empty(len(stored), np.int64)
     for k in range(len(stored)):
         columns[k] = frame[COLUMNS + stored[k]]

@@ -16,7 +16,6 @@ from streamjoin.intake import arrive
 from streamjoin.intake.columns import lies_as
 from streamjoin.intake.prepare import Intake
 from streamjoin.plan.plan import Plan
-from streamjoin.windows.window import TimeWindow
 
 MOST = 512  # rows of a small batch
 
@@ -26,8 +25,8 @@ class Direct:
 
     def __init__(self, plan: Plan, intake: Intake, side: str, tape: Tape) -> None:
         """Check `serves` before."""
-        window, program = plan.window, intake.program
-        assert isinstance(window, TimeWindow)
+        program, differences = intake.program, plan.window.differences(side)
+        assert differences is not None
         schema, parts, dims = plan.schemas[side], program.entry[side], len(program.dimensions)
         self._intake, self._tape = intake, tape
         self._time = schema.get_field_index(plan.times[side])
@@ -59,15 +58,15 @@ class Direct:
             frame[word] = address(array)
         frame[arrive.DIMS], frame[arrive.STRIDE] = dims, MOST
         frame[arrive.PREPARE] = intake.function(side)
-        frame[arrive.LOWER], frame[arrive.UPPER] = window.bounds(side)
+        frame[arrive.LOWER], frame[arrive.UPPER] = differences
         frame[arrive.STRETCH], frame[arrive.CHUNK], frame[arrive.TURNS] = tape.stretch, tape.chunk, tape.turns
         arrive.take_in(frame, self._address, self._stored, tape.places)  # no rows: compiles it before there are any
 
     @staticmethod
     def serves(plan: Plan, intake: Intake, side: str, tape: Tape) -> bool:
-        """Are all columns of a side plain numbers, times in the joint unit, the window one of time?"""
+        """Are all columns of a side plain numbers, times in the joint unit, the window a range of differences?"""
         schema, name = plan.schemas[side], plan.times.get(side)
-        if name is None or tape.blocks or not isinstance(plan.window, TimeWindow):
+        if name is None or tape.blocks or plan.window.differences(side) is None:
             return False
         time = schema.field(name).type
         ticks = pa.int64() if plan.unit == "int" else pa.timestamp(plan.unit, getattr(time, "tz", None))

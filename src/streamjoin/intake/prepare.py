@@ -149,7 +149,7 @@ class Intake:
         if not self.anchored and count:
             self._anchor(lo[place:, keep], hi[place:, keep])
             count = self._run(side, entry, *into)
-        since, until = self._plan.window.reach(side, at, opposite)
+        since, until = self._plan.window.bounds(side, at, opposite)
         if place:
             self._put_on_axis(since, lo[0])
             self._put_on_axis(until, hi[0])

@@ -29,8 +29,8 @@ from streamjoin.predicate.tree import OTHER
 from streamjoin.results.output import Output, Punctuation, Snapshot
 from streamjoin.results.rows import single_batch, widened
 from streamjoin.windows import SINCE_EVER
+from streamjoin.windows.duration import ticks
 from streamjoin.windows.watermark import Watermark
-from streamjoin.windows.window import ticks
 
 CHUNK = LONGEST_BATCH  # tuples of one push after which workers are told what has expired
 

@@ -6,7 +6,6 @@ from streamjoin.plan.formulas import (
     Layout,
     Load,
     Node,
-    Stay,
     best_layout,
     busy,
     chain_node,
@@ -22,10 +21,10 @@ from streamjoin.plan.formulas import (
     max_bandwidth,
     offered_bandwidth,
     optimal_degree,
-    stay_of,
     sustainable_rate,
     symmetric_latency,
 )
+from streamjoin.windows.window import Stay
 
 __all__ = [
     "Choice",
@@ -55,7 +54,6 @@ __all__ = [
     "offered_bandwidth",
     "optimal_degree",
     "remembered",
-    "stay_of",
     "sustainable_rate",
     "symmetric_latency",
 ]

@@ -21,18 +21,9 @@ import math
 from dataclasses import dataclass
 
 from streamjoin.plan.costs import Price
-from streamjoin.windows.window import NANOSECONDS, RowWindow, TimeWindow, TumblingWindow, Window
+from streamjoin.windows.window import Stay as Stay
 
 Layout = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Stay:
-    """How long a tuple waits for the other stream: an r for s, an s for r. In seconds, or in rows of its own stream."""
-
-    r: float
-    s: float
-    by_rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,20 +44,6 @@ class Load:
     def later_r(self) -> float:
         """The share of results whose later tuple is an r: p_x of (8)."""
         return self.rate_r * self.window_s / self.comparisons if self.comparisons else 0.5
-
-
-def stay_of(window: Window) -> Stay | None:
-    """How long tuples stay in a window; None if only the unit of integer times would tell. A slice counts as full."""
-    if isinstance(window, RowWindow):
-        return Stay(window.rows["r"], window.rows["s"], by_rows=True)
-    if isinstance(window, TumblingWindow) and window.by_rows:
-        return Stay(window.size, window.size, by_rows=True)
-    if not isinstance(window, (TimeWindow, TumblingWindow)) or window.unit not in NANOSECONDS:
-        return None
-    second = NANOSECONDS["s"] / NANOSECONDS[window.unit]
-    if isinstance(window, TumblingWindow):
-        return Stay(window.size / second, window.size / second)
-    return Stay(max(window.upper, 0) / second, max(-window.lower, 0) / second)
 
 
 def load_of(rate_r: float, rate_s: float, stay: Stay) -> Load:

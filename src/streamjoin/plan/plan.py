@@ -23,11 +23,13 @@ from streamjoin.errors import (
 )
 from streamjoin.machine import usable_cores
 from streamjoin.options import Options
-from streamjoin.plan import Choice, Task, Wish, choose, load_of, stay_of
+from streamjoin.plan import Choice, Task, Wish, choose, load_of
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.analysis import Analysis, analyse
 from streamjoin.predicate.resolve import resolve
-from streamjoin.windows.window import Window, needs_nanoseconds, normalise
+from streamjoin.windows import asked
+from streamjoin.windows.duration import needs_nanoseconds
+from streamjoin.windows.window import Window
 
 if TYPE_CHECKING:
     from streamjoin.codegen.program import Program
@@ -98,8 +100,9 @@ def make_plan(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static
         if twice:
             raise SchemaError(f"{side} has several columns named {listed(twice)}; rename all but one of each")
     times = _time_names(options.time, schemas)
-    unit = _time_unit(times, schemas, needs_nanoseconds(options.within, options.max_delay))
-    window = normalise(options.within, unit)
+    within = asked(options.within)
+    unit = _time_unit(times, schemas, needs_nanoseconds(*within.lengths, options.max_delay))
+    window = within.window(unit)
     if static and window.by_rows and unit is None:
         raise WindowError(
             'a window of rows on tables needs an order of arrival; give time="ts" (rows are taken in its order)'
@@ -255,12 +258,12 @@ def _choose_workers(analysis: Analysis, window: Window, access: str, wish: Wish,
     """Who does the work: as asked for, the rest by the model."""
     boxes = any(dimension.two_sided for dimension in analysis.dimensions)
     rate_r, rate_s = rates or (None, None)
-    return choose(Task(access, stay_of(window), rate_r, rate_s, boxes=boxes), usable_cores(), wish)
+    return choose(Task(access, window.retention, rate_r, rate_s, boxes=boxes), usable_cores(), wish)
 
 
 def _expected(window: Window, rates: Rates) -> tuple[int, int]:
     """Tuples in the windows of r and s; 0 where it is not known."""
-    stay = stay_of(window)
+    stay = window.retention
     if stay is None or (rates is None and not stay.by_rows):
         return 0, 0
     load = load_of(*(rates or (0.0, 0.0)), stay)

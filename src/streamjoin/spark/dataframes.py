@@ -26,7 +26,6 @@ from streamjoin.spark.processor import IN, OUT, JoinProcessor
 from streamjoin.spark.routing import cell_keys
 from streamjoin.spark.spec import AT, BEFORE, CONTENT, JoinSpec, make_spec
 from streamjoin.spark.wire import HEAVIEST, packets, unpack
-from streamjoin.windows.window import TimeWindow
 
 WATERMARK = "spark.watermarkDelayMs"  # the mark that withWatermark leaves on a column
 AT_ONCE = 1 << 16  # rows that are routed together
@@ -158,11 +157,9 @@ def _streaming(df_r: Any, df_s: Any, spec: JoinSpec) -> Any:
 def _later_column(spec: JoinSpec) -> str | None:
     """The column of the result whose times keep up with the watermark: the later one of each pair."""
     plan = spec.plan
-    if spec.result_time or not isinstance(plan.window, TimeWindow):
+    side = plan.window.later_side
+    if spec.result_time or side is None:
         return spec.result_time
-    side = "s" if plan.window.lower >= 0 else "r" if plan.window.upper <= 0 else None
-    if side is None:
-        return None
     position: int = plan.schemas[side].names.index(str(plan.times[side]))
     return plan.output_names()[side][position]
 

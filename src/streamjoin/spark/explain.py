@@ -10,7 +10,6 @@ import pyarrow as pa
 from streamjoin.options import Options
 from streamjoin.predicate.tree import to_sql
 from streamjoin.spark.spec import JoinSpec, band_width
-from streamjoin.windows.window import TimeWindow, TumblingWindow
 
 UNSIZED = 24  # bytes assumed for a value of a type without a fixed width
 
@@ -52,16 +51,10 @@ class SparkExplanation:
     def _state(self, copies: tuple[float, float]) -> dict[str, float] | None:
         """Rows and bytes in the state at the expected rates, once the windows are full."""
         plan, rates = self.spec.plan, self.spec.rates
-        if rates is None or plan.unit == "int":
+        stay = plan.window.retention
+        if rates is None or stay is None:
             return None
-        ticks, window = {"us": 1e6, "ns": 1e9}[str(plan.unit)], plan.window
-        if isinstance(window, TimeWindow):
-            stay = (max(0.0, -window.lower / ticks), max(0.0, window.upper / ticks))
-            lengths = {"r": stay[1], "s": stay[0]}
-        else:
-            assert isinstance(window, TumblingWindow)
-            lengths = dict.fromkeys("rs", window.size / ticks)
-        rows = {side: rates[k] * lengths[side] * copies[k] for k, side in enumerate("rs")}
+        rows = {"r": rates[0] * stay.r * copies[0], "s": rates[1] * stay.s * copies[1]}
         size = {side: rows[side] * _row_bytes(plan.schemas[side]) for side in "rs"}
         return {"rows": round(sum(rows.values())), "bytes": round(sum(size.values()))}
 

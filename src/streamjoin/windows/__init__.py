@@ -1,8 +1,74 @@
-"""Which pairs lie in a window: kinds, bounds, horizon, lateness."""
+"""Which pairs lie in a window: one row for every kind, one file per kind. Reading the rows loads no compiler.
+
+Every window becomes a range on the other side. A tuple has a place `at` (its time, or its position in its stream), and
+a probing tuple meets stored ones with since <= at <= until, both inclusive. What lies below the smallest `since`
+that can still come has expired.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-FOREVER = int(np.iinfo(np.int64).max)
-SINCE_EVER = int(np.iinfo(np.int64).min)
+if TYPE_CHECKING:
+    from streamjoin.windows.window import Asked
+
+FOREVER = 2**63 - 1
+SINCE_EVER = -(2**63)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of window: `name` is that of its file, of the function that makes one, and its first word in text."""
+
+    name: str
+    spelling: str  # how one is written in text
+
+    @property
+    def home(self) -> str:
+        return f"{__name__}.{self.name}"
+
+    @property
+    def module(self) -> ModuleType:
+        return import_module(self.home)
+
+
+INTERVAL = Kind(
+    "interval",
+    '"15 minutes" or "1h30m" (at most that far apart), 500 (the same for integer time columns), '
+    '"-10min..5min" (where s.time - r.time lies; "(-10min..5min]" leaves the lower bound out)',
+)
+KINDS = {
+    kind.name: kind
+    for kind in (
+        INTERVAL,
+        Kind("last", '"last 1000", "last r=500,s=1000" (rows)'),
+        Kind("tumbling", '"tumbling 1 minute", "tumbling 1000 rows"'),
+    )
+}
+SPELLINGS = ", ".join(kind.spelling for kind in KINDS.values())
+
+
+def spelled(text: str) -> Any:
+    """The value for `within=` that a text stands for; None if it is no window.
+
+    >>> spelled("500"), spelled("15 minutes"), spelled("last 10"), spelled("last")
+    (500, '15 minutes', Last(r=10, s=10), None)
+    """
+    first, _, rest = text.strip().partition(" ")
+    kind = KINDS.get(first.lower())
+    return INTERVAL.module.spelled(text.strip()) if kind is None else kind.module.spelled(rest.strip())
+
+
+def asked(within: Any) -> Asked:
+    """What `within=` asks for: a window as its function makes it, or a length, which is the window around a tuple.
+
+    >>> asked("15 minutes").window("us").describe()
+    '-15m <= s.time - r.time <= 15m'
+    """
+    from streamjoin.windows.interval import Around
+    from streamjoin.windows.window import Asked
+
+    return within if isinstance(within, Asked) else Around(within)

@@ -6,6 +6,7 @@ import numpy as np
 
 from streamjoin.codegen.records import Array
 from streamjoin.windows import FOREVER, SINCE_EVER
+from streamjoin.windows.kernels import earliest, find_late
 
 
 class Watermark:
@@ -18,18 +19,13 @@ class Watermark:
 
     @property
     def value(self) -> int:
-        if self.newest == SINCE_EVER:
-            return self.promised
-        return max(self.promised, self.newest - self.max_delay, SINCE_EVER)
+        """The earliest time that is not late."""
+        return int(earliest(self.newest, self.max_delay, self.promised))
 
     def late(self, times: Array) -> Array | None:
         """Which of the next tuples, in the order in which they come, are late; None if none is. Moves no mark."""
-        before = np.empty_like(times)
-        before[:1] = self.newest
-        np.maximum.accumulate(np.concatenate([before[:1], times[:-1]]), out=before)
-        limit = np.maximum(before, SINCE_EVER + self.max_delay) - self.max_delay
-        late = times < np.maximum(limit, self.promised)
-        return late if late.any() else None
+        late = np.empty(len(times), np.bool_)
+        return late if find_late(times, self.newest, self.max_delay, self.promised, late) else None
 
     def advance(self, times: Array) -> None:
         """Takes note of tuples that have arrived."""

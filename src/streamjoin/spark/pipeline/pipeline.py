@@ -16,7 +16,7 @@ from streamjoin.spark.pipeline.endpoints import CONSOLE, Endpoint, check_reachab
 from streamjoin.spark.pipeline.session import Cluster, check_kafka, session
 from streamjoin.spark.pipeline.stop import Stop
 from streamjoin.spark.settings import BATCH_BYTES
-from streamjoin.windows.window import parse_duration
+from streamjoin.windows.duration import parse_duration
 
 MALFORMED = ("fail", "drop")
 _TOTALS = ("rows_in", "results", "late", "malformed", "comparisons")

@@ -1,0 +1,82 @@
+"""Windows of rows: the last so many of each stream."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamjoin.codegen.records import Array
+from streamjoin.errors import WindowError
+from streamjoin.predicate.tree import OTHER
+from streamjoin.windows.window import Asked, Stay, Window, check_rows
+
+
+@dataclass(frozen=True)
+class RowWindow(Window):
+    """The last so many rows of the other stream."""
+
+    rows: dict[str, int]
+    by_rows = True
+    by_arrival = True
+
+    def bounds(self, side: str, at: Array, opposite: int | Array) -> tuple[Array, Array]:
+        until = np.broadcast_to(np.asarray(opposite, np.int64), at.shape) - 1
+        return until + 1 - self.rows[OTHER[side]], until
+
+    def horizon(self, side: str, watermark: int, opposite: int) -> int:
+        return opposite - self.rows[OTHER[side]]
+
+    @property
+    def retention(self) -> Stay:
+        return Stay(self.rows["r"], self.rows["s"], by_rows=True)
+
+    def identity(self) -> str:
+        return f"the last {self.rows['r']:,} rows of r, the last {self.rows['s']:,} rows of s"
+
+
+@dataclass(frozen=True)
+class Last(Asked):
+    """The earlier tuple is among the last so many of its own stream when the later one arrives."""
+
+    r: int
+    s: int
+
+    @property
+    def lengths(self) -> tuple[Any, ...]:
+        return ()
+
+    def window(self, unit: str | None) -> RowWindow:
+        return RowWindow({"r": self.r, "s": self.s})
+
+
+def last(n: int | None = None, *, r: int | None = None, s: int | None = None) -> Last:
+    """The window of the last n tuples of each stream, or of different numbers per side.
+
+    >>> last(1000)
+    Last(r=1000, s=1000)
+    >>> last(r=500, s=1000)
+    Last(r=500, s=1000)
+    """
+    counts = (n, n) if n is not None and r is None and s is None else (r, s)
+    if None in counts or (n is not None and (r is not None or s is not None)):
+        raise WindowError("last() takes one number for both sides, last(1000), or one for each, last(r=500, s=1000)")
+    for count in counts:
+        check_rows("last", count)
+    return Last(int(counts[0]), int(counts[1]))  # type: ignore[arg-type]
+
+
+def spelled(text: str) -> Last | None:
+    """One number of rows, or one of each side.
+
+    >>> spelled("1000"), spelled("s=1000, r=500")
+    (Last(r=1000, s=1000), Last(r=500, s=1000))
+    """
+    if text.isdecimal():
+        return last(int(text))
+    sides = dict(re.findall(r"\b([rs])\s*=\s*(\d+)", text))
+    if len(sides) != 2 or re.sub(r"\b[rs]\s*=\s*\d+|[\s,]", "", text):
+        return None
+    return last(r=int(sides["r"]), s=int(sides["s"]))
