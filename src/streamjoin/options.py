@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from streamjoin.algorithms import ALGORITHMS, DEVICE, NAMES
+from streamjoin.access import ACCESSES
+from streamjoin.algorithms import ALGORITHMS, AUTO, DEVICE, NAMES
 from streamjoin.errors import OptionError, UnsupportedError, cut, shown, suggest
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ P = ParamSpec("P")
 O = TypeVar("O", bound="Options")  # noqa: E741
 T = TypeVar("T")
 
-ACCESSES = ("auto", "scan", "sorted", "band", "hash")
+ACCESS_NAMES = (AUTO, *ACCESSES)
 MEMORY = ("auto", "host", "device", "parts")
 LATE = ("drop", "error", "keep")
 OVERLOAD = ("block", "shed")
@@ -94,7 +95,7 @@ class Options:
         elsewhere="its state lies in Spark's state store",
         values=MEMORY,
     )
-    access: str = option("auto", "how windows are searched: " + ", ".join(f'"{name}"' for name in ACCESSES))
+    access: str = option("auto", "how windows are searched: " + ", ".join(f'"{name}"' for name in ACCESS_NAMES))
     ordered: bool = option(
         False,
         "results by time, which is the later one of the pair's two",
@@ -142,7 +143,7 @@ class Options:
     def __post_init__(self) -> None:
         if self.how != "inner":
             raise UnsupportedError(f'how={shown(self.how)} is not supported; only how="inner" is')
-        for name, known in (("algorithm", NAMES), ("access", ACCESSES)):
+        for name, known in (("algorithm", NAMES), ("access", ACCESS_NAMES)):
             value = getattr(self, name)
             if value not in known:
                 word = cut(value) if isinstance(value, str) else shown(value)

@@ -1,1 +1,87 @@
-"""How a window is searched: tuples in memory, and what finds candidates among them."""
+"""How a window is searched: a row for every access path, a file or folder each. Reading the rows loads no compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from streamjoin.codegen.program import Program
+    from streamjoin.predicate.analysis import Analysis
+
+NO_KEY = 'needs an equality such as r.k = s.k in the predicate, and there is none; use access="band", "scan" or "auto"'
+NO_BAND = (
+    "needs a band such as r.x BETWEEN s.a - 10 AND s.a + 10 in the predicate, and there is none; "
+    'use access="hash", "scan" or "auto"'
+)
+
+
+def _anyway(analysis: Analysis) -> str:
+    return ""
+
+
+def _key_missing(analysis: Analysis) -> str:
+    return "" if analysis.equalities else NO_KEY
+
+
+def _band_missing(analysis: Analysis) -> str:
+    return "" if analysis.dimensions else NO_BAND
+
+
+def _for_keys(analysis: Analysis) -> str:
+    keys = len(analysis.equalities)
+    if not keys or any(dimension.two_sided for dimension in analysis.dimensions):
+        return ""
+    return f"{keys} equality key{'s' * (keys > 1)} and no two-sided band: hash chains"
+
+
+def _for_bands(analysis: Analysis) -> str:
+    keys, bands = len(analysis.equalities), len(analysis.dimensions)
+    also = f" behind {keys} equality key{'s' * (keys > 1)}" if keys else ""
+    return f"{bands} band key{'s' * (bands > 1)}{also}: runs ordered by cell" if bands else ""
+
+
+def _all_boxes(program: Program) -> int:
+    return len(program.dimensions)
+
+
+@dataclass(frozen=True)
+class Access:
+    """What the rest of the package knows of an access path."""
+
+    name: str
+    file: str  # in this folder
+    why_not: Callable[[Analysis], str] = _anyway  # what it needs and a predicate does not have; "" if it can be used
+    reason: Callable[[Analysis], str] = _anyway  # why "auto" takes it for a predicate; "" if it does not
+    hint: str = ""  # what "auto" says instead where it could be used
+    dims: Callable[[Program], int] = _all_boxes  # dimensions of the boxes that it looks at
+    by_key: bool = False  # finds tuples by their keys
+    by_box: bool = False  # finds tuples by their boxes
+    keeps_tuples: bool = False  # in an order of its own; the others leave them on the tape
+    sorts_batches: bool = False  # on the tape
+
+    @property
+    def indexed(self) -> bool:
+        """Does a probe see less than the whole window?"""
+        return self.by_key or self.by_box
+
+
+# "auto" takes the last one that has a reason, and else the first, which every algorithm knows.
+ACCESSES = {
+    row.name: row
+    for row in (
+        Access("scan", "scan", dims=lambda program: program.scan_dims),
+        Access(
+            "sorted",
+            "sorted",
+            _band_missing,
+            hint='merging sorted batches pays off from about 256 tuples on: access="sorted" with batch=1024',
+            by_box=True,
+            sorts_batches=True,
+        ),
+        Access("band", "band.index", _band_missing, _for_bands, by_key=True, by_box=True, keeps_tuples=True),
+        Access("hash", "hash", _key_missing, _for_keys, dims=lambda program: 0, by_key=True),
+    )
+}
+WHOLE = "band"  # of tables that are known as a whole: it can order by the place in the window, whatever the predicate

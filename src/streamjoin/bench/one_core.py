@@ -111,7 +111,7 @@ def join(
             spent += time.perf_counter() - start
         rounds += 1
     numbers = range(filled, filled + size, max(1, size // CHECKED))
-    _check(_collected(kept), sources["r"], sources["s"], numbers, filled + size, ticks, equality=access == "hash")
+    _check(_collected(kept), sources["r"], sources["s"], numbers, filled + size, ticks, equality=on == EQUALITY)
     stores = algorithm.stores.values()
     compared = sum(store.comparisons for store in stores) - before
     figure = rounds * size / spent

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamjoin.access import ACCESSES
 from streamjoin.access.band.frozen import RunReader
 from streamjoin.access.band.index import BandStore
 from streamjoin.access.layout import TROUBLE_FIELDS
@@ -71,15 +72,15 @@ class Intake:
     def store(self, side: str) -> Store:
         """An empty window store of a side."""
         access, probing, shape = self._plan.access, OTHER[side], self.shape(side)
-        wide = access != "hash" and not shape.dims
+        wide = not ACCESSES[access].by_key and not shape.dims
         store = STORES[access](shape, self.program.exact(probing, wide), partial(self.trouble, probing))
         self._compile(store, probing)
         return store
 
     def shape(self, side: str) -> Shape:
         """What tuples of a side look like to a window."""
-        program, boxes = self.program, self._place + len(self.program.dimensions)
-        dims = {"scan": program.scan_dims, "band": boxes, "sorted": boxes, "hash": 0}[self._plan.access]
+        program = self.program
+        dims = self._place + ACCESSES[self._plan.access].dims(program)
         return Shape(tuple(part.dtype for part in program.stored[side]), dims, program.keyed)
 
     def trouble(self, probing: str, code: int, probe: tuple[Any, ...], stored: tuple[Any, ...]) -> DataError:

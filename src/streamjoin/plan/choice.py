@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from streamjoin.access import ACCESSES
 from streamjoin.algorithms import ALGORITHMS, NAMES, PARALLEL
 from streamjoin.errors import OptionError, shown, suggest
 from streamjoin.plan.costs import BATCH, Costs, Price, calibrated
@@ -241,7 +242,7 @@ def _without_rates(
         return "grid", layout
     count = workers if isinstance(workers, int) else cores
     if algorithm == "auto":
-        algorithm = "low_latency" if task.access == "scan" else "biclique"
+        algorithm = "biclique" if ACCESSES[task.access].indexed else "low_latency"
         divides = {"low_latency": "divides both windows evenly", "biclique": "enters every tuple into one index"}
         reasons.append(f"{why}: {algorithm}, which {divides[algorithm]} whatever they are")
     elif workers == "auto":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -43,13 +44,15 @@ class Costs:
 
     def price(self, access: str, boxes: bool = True) -> Price:
         """The price of an access path."""
-        if access == "scan":
-            return Price(self.scan if boxes else self.exact)
-        if access == "sorted":  # BATCH arrivals and a block of BATCH tuples are walked through once
-            return Price(self.merge * 2 / BATCH)
-        return self.hash if access == "hash" else self.band
+        return PRICES[access](self, boxes)
 
 
+PRICES: dict[str, Callable[[Costs, bool], Price]] = {
+    "scan": lambda costs, boxes: Price(costs.scan if boxes else costs.exact),
+    "sorted": lambda costs, _: Price(costs.merge * 2 / BATCH),  # as many arrivals, and a block, are walked through once
+    "band": lambda costs, _: costs.band,
+    "hash": lambda costs, _: costs.hash,
+}
 LARGEST = 10_000  # attribute of the papers' workload
 ASSUMED = ("merge", "hop")  # not measured, so not kept
 ROUNDS = 15  # of a measurement; the first one loads kernels
@@ -111,6 +114,7 @@ def _measure() -> Costs:
     """
     import pyarrow as pa
 
+    from streamjoin.access import ACCESSES
     from streamjoin.access.band.index import BandStore
     from streamjoin.access.stores import STORES
     from streamjoin.access.tuples import Shape
@@ -129,7 +133,7 @@ def _measure() -> Costs:
     columns = tuple(part.dtype for part in program.stored["s"])
 
     def store(access: str, dims: int, wide: bool = False) -> Store:
-        shape = Shape(columns, dims, keyed=access == "hash")
+        shape = Shape(columns, dims, keyed=ACCESSES[access].by_key and not dims)
         return STORES[access](shape, program.exact("r", wide), lambda *_: ArithmeticError())
 
     def scanned(window: Store, size: int) -> float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from streamjoin.access import ACCESSES, WHOLE
 from streamjoin.algorithms import ALGORITHMS, AUTO
 from streamjoin.codegen.emit import check_size
 from streamjoin.errors import (
@@ -220,38 +221,26 @@ def _hints(tree: Any, schema_r: pa.Schema, schema_s: pa.Schema) -> tuple[Any, ..
 
 
 def _choose_access(analysis: Analysis, wanted: str, algorithm: str, whole: bool) -> tuple[str, list[str]]:
-    keys, bands = len(analysis.equalities), len(analysis.dimensions)
-    two_sided = sum(dimension.two_sided for dimension in analysis.dimensions)
-    possible = ALGORITHMS["kang" if algorithm == AUTO else algorithm].accesses
-    if wanted not in ("auto", *possible):
+    row = ALGORITHMS["kang" if algorithm == AUTO else algorithm]
+    possible = [ACCESSES[name] for name in row.accesses]
+    if wanted not in (AUTO, *row.accesses):
         raise PredicateError(
             f'access="{wanted}" does not go with algorithm="{algorithm}", which can search its windows by '
-            f'{", ".join(possible)}; choose one of these, or "auto"'
+            f'{", ".join(row.accesses)}; choose one of these, or "auto"'
         )
-    if wanted == "hash" and not keys:
-        raise PredicateError(
-            'access="hash" needs an equality such as r.k = s.k in the predicate, and there is none; '
-            'use access="band", "scan" or "auto"'
-        )
-    if wanted in ("band", "sorted") and not bands and not whole:
-        raise PredicateError(
-            f'access="{wanted}" needs a band such as r.x BETWEEN s.a - 10 AND s.a + 10 in the predicate, and there is '
-            'none; use access="hash", "scan" or "auto"'
-        )
-    if wanted != "auto":
+    if wanted != AUTO:
+        why_not = "" if whole and wanted == WHOLE else ACCESSES[wanted].why_not(analysis)
+        if why_not:
+            raise PredicateError(f'access="{wanted}" {why_not}')
         return wanted, [f'access="{wanted}" was asked for']
     if whole:
-        return "band", ["tables are known as a whole: one run ordered by window and keys serves every probe"]
-    if "hash" in possible and keys and not two_sided:
-        return "hash", [f"{keys} equality key{'s' * (keys > 1)} and no two-sided band: hash chains"]
-    also = f" behind {keys} equality key{'s' * (keys > 1)}" if keys else ""
-    if "band" in possible and bands:
-        return "band", [f"{bands} band key{'s' * (bands > 1)}{also}: runs ordered by cell"]
-    if "sorted" in possible and bands:
-        return "scan", ['merging sorted batches pays off from about 256 tuples on: access="sorted" with batch=1024']
-    if algorithm != AUTO and ALGORITHMS[algorithm].scans:
-        return "scan", [ALGORITHMS[algorithm].scans]
-    return "scan", ["neither equality nor band in the predicate: every pair in the window is compared"]
+        return WHOLE, ["tables are known as a whole: one run ordered by window and keys serves every probe"]
+    for access in reversed(possible):
+        if reason := access.reason(analysis):
+            return access.name, [reason]
+    hints = [access.hint for access in possible if access.hint and not access.why_not(analysis)]
+    plain = row.scans or "neither equality nor band in the predicate: every pair in the window is compared"
+    return possible[0].name, hints or [plain]
 
 
 def _choose_workers(analysis: Analysis, window: Window, access: str, wish: Wish, rates: Rates) -> Choice:

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from streamjoin.access import ACCESSES, WHOLE
 from streamjoin.codegen.embed import fingerprint
 from streamjoin.errors import OptionError, SchemaError, shown
 from streamjoin.options import Options
@@ -91,7 +92,7 @@ def make_spec(
         taken = [name for name in schema.names if name.startswith(HIDDEN)]
         if taken:
             raise SchemaError(f"{side}.{taken[0]}: names that begin with {HIDDEN} are taken; rename the column")
-    plan = replace(plan, access="band", analysis=_limited(plan.analysis, plan.access), any_case=any_case)
+    plan = replace(plan, access=WHOLE, analysis=_limited(plan.analysis, plan.access), any_case=any_case)
     router, reasons = choose_router(plan.analysis, cells, options.split, options.bucket, options.rates or (1.0, 1.0))
     spec = JoinSpec(plan, router, options.result_time, options.rates, reasons)
     spec.output_schema()
@@ -112,9 +113,12 @@ def _compile(plan: Plan) -> None:
 
 def _limited(analysis: Analysis, access: str) -> Analysis:
     """What an asked-for access path may use of the predicate; the exact test keeps all of it."""
-    if access == "scan":
-        return replace(analysis, dimensions=(), equalities=())
-    return replace(analysis, dimensions=()) if access == "hash" else analysis
+    path = ACCESSES[access]
+    return replace(
+        analysis,
+        dimensions=analysis.dimensions if path.by_box else (),
+        equalities=analysis.equalities if path.by_key else (),
+    )
 
 
 def choose_router(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamjoin.access import WHOLE
 from streamjoin.access.band.index import BandStore
 from streamjoin.access.segment import Store
 from streamjoin.access.tuples import Tuples
@@ -71,7 +72,7 @@ class TableJoin:
         self.plan = plan
         self.program: Program = plan.program()
         self.intake = Intake(
-            plan, self.program, place=plan.access == "band" and ALGORITHMS[plan.algorithm].engine == INLINE
+            plan, self.program, place=plan.access == WHOLE and ALGORITHMS[plan.algorithm].engine == INLINE
         )
         self.tables = tables
         self.comparisons = 0

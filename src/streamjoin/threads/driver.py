@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamjoin.access import ACCESSES
 from streamjoin.access.tape import Tape
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms import ALGORITHMS, DEALT
@@ -66,11 +67,11 @@ class Driver(Engine):
             for direction in (0, 1)
         ]
         self._sides = tuple(Side(len(self._entries(side))) for side in (0, 1))
-        on_tape = plan.access != "band"
-        room = max(FIRST_ROOM if on_tape else UNDER_WAY, 4 * setup.queue * setup.batch)
+        access = ACCESSES[plan.access]
+        room = max(UNDER_WAY if access.keeps_tuples else FIRST_ROOM, 4 * setup.queue * setup.batch)
         shapes = [intake.shape(side) for side in SIDES]
         r, s = (
-            Tape(shape, setup.batch, turns, setup.batch, room, plan.access == "sorted")
+            Tape(shape, setup.batch, turns, setup.batch, room, access.sorts_batches)
             for shape, turns in zip(shapes, self._topology.turns, strict=True)
         )
         self.tapes = (r, s)
