@@ -8,7 +8,7 @@ PYTEST_ARGS ?=
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint attack soak bench lock clean
+.PHONY: help setup demo test lint attack soak bench wheel lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -51,6 +51,9 @@ bench: $(STAMP) ## the benchmarks
 	$(BIN)/streamjoin bench join --access hash
 	$(BIN)/streamjoin bench tables
 	$(BIN)/streamjoin bench spark
+
+wheel: $(STAMP) ## a wheel in dist/ that brings compiled kernels, so that a first join need not wait
+	STREAMJOIN_SHIP=1 $(BIN)/python -m hatchling build -t wheel
 
 lock: ## make requirements.lock anew (needs uv)
 	uv pip compile pyproject.toml --extra dev --extra spark --extra opencl --universal --python-version 3.11 \

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from streamjoin.cli import bench, demo, doctor, join
+from streamjoin.cli import bench, demo, doctor, join, warm
 from streamjoin.cli.streams import standard_streams, unwritten
 from streamjoin.errors import PipelineError, StreamjoinError
 
@@ -32,6 +32,7 @@ app.command("join")(join.join)
 app.command("demo")(demo.demo)
 app.add_typer(bench.app, name="bench")
 app.command("doctor")(doctor.doctor)
+app.command("warm")(warm.warm)
 
 
 def _print_version(asked: bool) -> None:

@@ -39,7 +39,7 @@ def load_module(source: str, inject: dict[str, Any] | None = None) -> ModuleType
         module.__dict__.update(inject)
         exec(compile(source, "<generated>", "exec"), module.__dict__)
         return module
-    identity = f"{source}\n{imports_digest(source)}\n{sys.version}\n{platform.machine()}"
+    identity = f"{source}\n{imports_digest(source)}\n{sys.implementation.cache_tag}\n{platform.machine()}"
     name = GENERATED + hashlib.sha256(identity.encode()).hexdigest()[:24]
     found: ModuleType = ONE_AT_A_TIME.run(_loaded, name, source)
     return found

@@ -4,6 +4,9 @@ Numba's cache looks only at the file of a function to tell whether its machine c
 each other across files; and it unpickles whatever lies in its folder, damaged or not. Here every function and signature
 has one file, under a digest of all sources and circumstances that its machine code depends on, in a folder that nobody
 else can write to, with a checksum in front. Whatever is wrong with a file, it is as good as missing.
+
+Two folders are asked: the user's cache, with code for this very processor, and `streamjoin/shipped`, which a wheel may
+bring along (see `hatch_build.py`), with code for every x86-64 processor of the third level (AVX2).
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import re
 import sys
 from collections.abc import Callable
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 import llvmlite
@@ -25,11 +29,16 @@ from numba.core.serialize import dumps as _dumps
 from numba.core.sigutils import normalize_signature
 
 from streamjoin.codegen.cache import GENERATED, ONE_AT_A_TIME, PACKAGE, imports_digest
+from streamjoin.codegen.notice import Notice
 from streamjoin.folders import kept
 
 KEPT_DAYS = 30  # since somebody last used it
 FILE = re.compile(r"\w+-[0-9a-f]{32}\.kernel")
 CHECKSUM = 32  # bytes
+SHIPPED = Path(__file__).parent.parent / "shipped"  # as trustworthy as the code beside it
+PORTABLE = "x86-64-v3"
+LEVEL_3 = {"avx", "avx2", "bmi", "bmi2", "cx16", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sahf", "sse4.2", "xsave"}
+NOTICE = Notice()
 
 # Numba annotates some of its functions and not others.
 rebuild: Any = CompileResult._rebuild
@@ -56,14 +65,23 @@ class KernelFiles(_Cache):
             code.co_firstlineno,
             hashlib.sha256(code.co_code).hexdigest(),
             options,
-            (sys.version, numba.__version__, llvmlite.__version__),
+            (sys.implementation.cache_tag, numba.__version__, llvmlite.__version__),
         )
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was compiled for this signature, or None."""
         target_context.refresh()
-        key = self._key(sig, target_context.codegen())
-        data = kept("kernels").read(self._file(key), renew=1)
+        target = target_context.codegen().magic_tuple()
+        key = self._key(sig, target)
+        found = self._rebuilt(key, kept("kernels").read(self._file(key), renew=1), target_context)
+        if found is None and (portable := _portable(target)) is not None:
+            key = self._key(sig, portable)
+            found = self._rebuilt(key, _shipped(self._file(key)), target_context)
+        if found is None:
+            NOTICE.compiling(self._name)
+        return found
+
+    def _rebuilt(self, key: tuple[Any, ...], data: bytes | None, target_context: Any) -> Any:
         if data is None or hashlib.sha256(memoryview(data)[CHECKSUM:]).digest() != data[:CHECKSUM]:
             return None
         try:
@@ -78,13 +96,13 @@ class KernelFiles(_Cache):
         """Keeps what was just compiled."""
         if data.library.has_dynamic_globals or any(not part.can_cache for part in data.lifted):
             return
-        key = self._key(sig, data.codegen)
+        key = self._key(sig, data.codegen.magic_tuple())
         content = dumps((key, data._reduce()))
         kept("kernels").keep(self._file(key), hashlib.sha256(content).digest(), content)
         _sweep(kept("kernels").path)
 
-    def _key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return (sig, codegen.magic_tuple(), self._identity)
+    def _key(self, sig: Any, target: tuple[str, ...]) -> tuple[Any, ...]:
+        return (sig, target, self._identity)
 
     def _file(self, key: tuple[Any, ...]) -> str:
         return f"{self._name}-{hashlib.sha256(str(key).encode()).hexdigest()[:32]}.kernel"
@@ -101,6 +119,21 @@ class KernelFiles(_Cache):
 
     def flush(self) -> None:
         pass
+
+
+@cache
+def _portable(target: tuple[str, ...]) -> tuple[str, ...] | None:
+    """What shipped code was compiled for, as Numba names it; None if this processor does not run it."""
+    triple, _, features = target
+    there = {name[1:] for name in features.split(",") if name.startswith("+")}
+    return (triple, PORTABLE, "") if there >= LEVEL_3 else None
+
+
+def _shipped(name: str) -> bytes | None:
+    try:
+        return (SHIPPED / name).read_bytes()
+    except OSError:
+        return None
 
 
 def _files(function: Callable[..., Any], options: str) -> Any:

@@ -1,0 +1,45 @@
+"""Tells a person who waits that kernels are being compiled.
+
+Compiling takes seconds, once per machine and predicate. A person at a terminal or in a notebook sees it; a program gets
+a record of the logger `streamjoin`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+
+from streamjoin.folders import cache_folder
+
+QUIET = 1.0  # seconds that nobody minds
+AGAIN = 5.0
+
+log = logging.getLogger(__name__.partition(".")[0])
+
+
+class Notice:
+    """Counts what is compiled, and speaks up after a second and then every few."""
+
+    def __init__(self) -> None:
+        self.compiled = 0
+        self._since = self._told = 0.0
+
+    def compiling(self, name: str) -> None:
+        """A function is about to be compiled."""
+        now = time.monotonic()
+        log.debug("compiling %s", name)
+        if not self.compiled:
+            self._since, self._told = now, now + QUIET - AGAIN
+        self.compiled += 1
+        if now - self._told >= AGAIN:
+            self._told = now
+            self._tell(
+                f"compiling kernels that this machine has not seen yet: {self.compiled} so far, "
+                f"{now - self._since:.0f} s; they are kept in {cache_folder()}"
+            )
+
+    def _tell(self, text: str) -> None:
+        log.info(text)
+        if sys.stderr is not None and (hasattr(sys, "ps1") or sys.stderr.isatty()):
+            print(f"streamjoin: {text}", file=sys.stderr, flush=True)
