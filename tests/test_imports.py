@@ -105,7 +105,7 @@ FLOORS = [
     ("live", "threads", "device", "tables", "spark"),
     ("api",),
     ("testing",),
-    ("bench", "lab"),
+    ("bench", "lab", "warm"),
     ("cli",),
 ]
 FLOOR = {room: k for k, rooms in enumerate(FLOORS) for room in rooms}

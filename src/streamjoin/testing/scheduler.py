@@ -25,7 +25,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cfunc, int64, njit
+from numba import cfunc, int64
 from numba.core.caching import NullCache
 
 from streamjoin.algorithms import biclique, grid, handshake, low_latency, protocol
@@ -71,6 +71,7 @@ from streamjoin.algorithms.protocol import (
     Words,
     new_node,
 )
+from streamjoin.codegen.jit import njit
 
 # What can be wrong with a run; several bits may be set.
 MISSED = 1  # a pair in the window has not met
