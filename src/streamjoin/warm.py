@@ -53,11 +53,11 @@ def warm(todo: list[Step], tell: Callable[[str, int, int], None]) -> int:
     return compiled
 
 
-def _tuples() -> Any:
+def _tuples(n: int = 64) -> Any:
     import numpy as np
     import pyarrow as pa
 
-    count = np.arange(64)
+    count = np.arange(n)
     return pa.table({"ts": count, "k": count % 8, "x": count / 8, "y": count / 4})
 
 
@@ -72,7 +72,8 @@ def _counted(join: Callable[[], Any]) -> int:
 def _tables(on: str) -> int:
     from streamjoin.api import join
 
-    return _counted(lambda: join(_tuples(), _tuples(), on=on, within=8, time="ts"))
+    rows = _tuples(1 << 12)  # so many that it does not pay to compare all with each other
+    return _counted(lambda: join(rows, rows, on=on, within=8, time="ts"))
 
 
 def _live(algorithm: str, access: str, workers: int) -> int:

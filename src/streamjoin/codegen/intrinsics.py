@@ -93,6 +93,12 @@ def coordinate(value, origin):
     return np.float32(min(max(value - origin, -FARTHEST), FARTHEST))
 
 
+@inner(forceinline=True)
+def axis(value):
+    """A value where NaN is above everything, as infinity is."""
+    return np.inf if value != value else np.float64(value)
+
+
 @intrinsic
 def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
     """Asks for the cache line of array[index], which will be read soon."""

@@ -121,7 +121,7 @@ class PairCode:
     costly: list[tuple[int, Value]]  # by trouble code: to be asked only about pairs in the window
 
 
-def _name(dtype: np.dtype[Any]) -> str:
+def type_name(dtype: np.dtype[Any]) -> str:
     """NumPy's name of a type, as generated code writes it."""
     return str(dtype).replace("bool", "bool_")
 
@@ -187,7 +187,7 @@ class Program:
         """
         parts = self.entry[side]
         at = "carray(pointer(frame[arrive.COLUMNS + {}]), (n,), np.{})"
-        columns = [at.format(k, _name(part.dtype)) for k, part in enumerate(parts)]
+        columns = [at.format(k, type_name(part.dtype)) for k, part in enumerate(parts)]
         on_frame = PREPARE.format(
             arrive=ARRIVE,
             intrinsics=INTRINSICS,
@@ -217,7 +217,7 @@ class Program:
 
     def _on_job_text(self, probing: str) -> str:
         def columns(array: str, room: str, parts: tuple[Part, ...]) -> str:
-            types = [_name(part.dtype) for part in parts]
+            types = [type_name(part.dtype) for part in parts]
             views = [f"carray(pointer({array}[{k}]), (job[words.{room}],), np.{t})" for k, t in enumerate(types)]
             return f"({', '.join(views)}{',' * (len(views) == 1)})"
 
@@ -312,20 +312,10 @@ class Program:
 
         A store orders by the lower corners, `coord`; by the upper ones where there are no lower.
         """
-        parts, analysis = self.entry[side], self.analysis
-        slots = self._slots(side, parts, "columns", "i")
-        emitter = Emitter(slots, indent=" " * 8)
+        parts = self.entry[side]
+        emitter = Emitter(self._slots(side, parts, "columns", "i"), indent=" " * 8)
         emit = emitter.lines.append
-        for k, part in enumerate(parts):
-            if part.role == "valid" and (side, part.column) in analysis.strict:
-                emit(f"        if not columns[{k}][i]:\n            continue")
-        first = 1 + len(analysis.exact) + (len(analysis.filters["r"]) if side == "s" else 0)
-        coded = list(enumerate(analysis.filters[side], first))
-        trial = Emitter(slots)
-        for code, node in sorted(coded, key=lambda item: trial.value(item[1]).bad is not None):
-            value = emitter.truth(node)
-            self._refuse(emitter, value, code)
-            emit(f"        if not ({value.code}):\n            continue")
+        self._filter(emitter, side)
         for d, dimension in enumerate(self.dimensions):
             low, high = dimension.low(side), dimension.high(side)
             low_code = self._bound(emitter, low, -1) if low else "-np.inf"
@@ -336,14 +326,7 @@ class Program:
             if dimension.two_sided:
                 emit(f"        width[{d}] = max(width[{d}], up32(lo[{d}, i], hi[{d}, i]))")
         if self.keyed:
-            seed = "np.uint64(0)"
-            first = 1 + len(analysis.exact) + len(analysis.filters["r"]) + len(analysis.filters["s"])
-            for code, pair in enumerate(analysis.equalities, first):
-                node = pair[0 if side == "r" else 1]
-                self._refuse(emitter, emitter.value(node), code, unless_ordered=True)
-                for half in self._key_parts(emitter, node):
-                    seed = emitter.set(f"mix({seed}, {half})")
-            emit(f"        key[i] = np.uint32({seed} >> np.uint64(32))")
+            self._hash(emitter, side, "i")
         lines = [
             INLINE,
             "def compute(columns, n, origin, keep, lo, hi, coord, width, key, trouble):",
@@ -358,6 +341,31 @@ class Program:
             "    return kept",
         ]
         return "\n".join(lines) + "\n"
+
+    def _filter(self, emitter: Emitter, side: str) -> None:
+        """Goes on with the next row where this one can match nothing, by itself."""
+        analysis, emit = self.analysis, emitter.lines.append
+        for k, part in enumerate(self.entry[side]):
+            if part.role == "valid" and (side, part.column) in analysis.strict:
+                emit(f"        if not columns[{k}][i]:\n            continue")
+        first = 1 + len(analysis.exact) + (len(analysis.filters["r"]) if side == "s" else 0)
+        coded = list(enumerate(analysis.filters[side], first))
+        trial = Emitter(self._slots(side, self.entry[side], "columns", "i"))
+        for code, node in sorted(coded, key=lambda item: trial.value(item[1]).bad is not None):
+            value = emitter.truth(node)
+            self._refuse(emitter, value, code)
+            emit(f"        if not ({value.code}):\n            continue")
+
+    def _hash(self, emitter: Emitter, side: str, index: str) -> None:
+        """Writes the hash of a row's equality keys to `key`, at an index."""
+        analysis, seed = self.analysis, "np.uint64(0)"
+        first = 1 + len(analysis.exact) + len(analysis.filters["r"]) + len(analysis.filters["s"])
+        for code, pair in enumerate(analysis.equalities, first):
+            node = pair[0 if side == "r" else 1]
+            self._refuse(emitter, emitter.value(node), code, unless_ordered=True)
+            for half in self._key_parts(emitter, node):
+                seed = emitter.set(f"mix({seed}, {half})")
+        emitter.lines.append(f"        key[{index}] = np.uint32({seed} >> np.uint64(32))")
 
     def _refuse(self, emitter: Emitter, value: Value, code: int, unless_ordered: bool = False) -> None:
         """Reports an arrival whose value is out of range; not if it still compares rightly with what is in range."""

@@ -69,8 +69,9 @@ def cast(array: pa.Array, t: pa.DataType) -> pa.Array:
 
 def row_numbers(rows: Array) -> pa.Array:
     """Row numbers for take(). (`pa.array` imports pandas, too.)"""
-    rows = np.ascontiguousarray(rows, np.int64)
-    return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)])
+    short = rows.dtype == np.uint32
+    rows = np.ascontiguousarray(rows, np.uint32 if short else np.int64)
+    return pa.Array.from_buffers(pa.uint32() if short else pa.int64(), len(rows), [None, pa.py_buffer(rows)])
 
 
 def take_rows(table: pa.Table, rows: Array) -> pa.Table:
@@ -78,15 +79,21 @@ def take_rows(table: pa.Table, rows: Array) -> pa.Table:
     try:
         return table.take(row_numbers(rows))
     except pa.ArrowNotImplementedError:  # Arrow can neither take rows of views nor encode them
-        plain = pa.schema([field.with_type(_without_view(field.type)) for field in table.schema])
-        if plain.equals(table.schema):
+        plain = without_views(table)
+        if plain is table:
             raise
-        return take_rows(table.cast(plain), rows).cast(table.schema)
+        return take_rows(plain, rows).cast(table.schema)
     except pa.ArrowInvalid:
         if len(rows) < 2:
             raise
         half = len(rows) // 2
         return pa.concat_tables([take_rows(table, rows[:half]), take_rows(table, rows[half:])])
+
+
+def without_views(table: pa.Table) -> pa.Table:
+    """The table with plain text instead of views."""
+    plain = pa.schema([field.with_type(_without_view(field.type)) for field in table.schema])
+    return table if plain.equals(table.schema) else table.cast(plain)
 
 
 def _without_view(t: pa.DataType) -> pa.DataType:

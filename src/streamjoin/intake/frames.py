@@ -39,17 +39,20 @@ def to_arrow(data: Any, what: str) -> pa.Table:
     raise SchemaError(f"{what} is a {type(data).__module__}.{type(data).__name__}; give {KINDS}")
 
 
+def result_schema(schemas: dict[str, pa.Schema], names: dict[str, list[str]]) -> pa.Schema:
+    """The columns of r, then those of s, under their names in the result."""
+    return pa.schema(
+        [field.with_name(name) for side in "rs" for field, name in zip(schemas[side], names[side], strict=True)]
+    )
+
+
 def gather(left: Any, right: Any, rows_left: Any, rows_right: Any, names: dict[str, list[str]]) -> Any:
     """Rows of both tables side by side, as a table of the left one's kind; cells are not converted."""
     if isinstance(left, (pa.Table, pa.RecordBatch)):
         parts = [take_rows(to_arrow(data, ""), rows) for data, rows in ((left, rows_left), (right, rows_right))]
         columns = [column for part in parts for column in part.columns]
-        fields = [
-            field.with_name(name)
-            for part, side in zip(parts, "rs", strict=True)
-            for field, name in zip(part.schema, names[side], strict=True)
-        ]
-        return pa.table(columns, schema=pa.schema(fields))
+        schemas = {side: part.schema for side, part in zip("rs", parts, strict=True)}
+        return pa.table(columns, schema=result_schema(schemas, names))
     import narwhals.stable.v2 as nw
 
     pieces = []

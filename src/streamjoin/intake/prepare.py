@@ -93,43 +93,12 @@ class Intake:
         none = np.zeros(0, np.int64)
         columns = tuple(np.zeros(0, part.dtype) for part in self.program.stored[probing])
         boxes = np.zeros((0, 0), np.float32)
-        with self.compiling():
+        with compiling(self.program):
             store.warm_up(Tuples(columns, boxes, boxes, boxes, boxes, none.astype(np.uint32), none, none, none, none))
-
-    @contextmanager
-    def compiling(self) -> Iterator[None]:
-        """What does not compile inside is told in words of the predicate."""
-        try:
-            yield
-        except Exception as error:
-            if self.program.analysis.tree.op != "function":
-                raise
-            name = self.program.analysis.tree.value.__name__
-            raise PredicateError(
-                f"the predicate function {name} does not compile: {reason(error)}; use numbers, comparisons, math and "
-                "numpy functions that Numba knows, or write it as SQL text"
-            ) from error
 
     def times(self, side: str, table: pa.Table) -> Array:
         """The time column in ticks."""
-        name = self._plan.times[side]
-        array = flat(table.column(name))
-        if array.null_count:
-            row = int(np.argmax(as_numpy(array.is_null())))
-            raise DataError(
-                f"{side}.{name} is null in row {row} of {len(array)}: a tuple without a time lies in no window; "
-                "filter such rows out before joining"
-            )
-        try:
-            if self._plan.unit == "int":
-                return as_numpy(cast(array, pa.int64()))
-            zone = getattr(array.type, "tz", None)
-            return as_numpy(cast(array, pa.timestamp(str(self._plan.unit), zone)))
-        except pa.ArrowInvalid as error:
-            raise DataError(
-                f"{side}.{name} has a time that does not fit 64 bits in the joint unit "
-                f"{self._plan.unit}: {str(error).splitlines()[0]}"
-            ) from error
+        return times_of(self._plan, side, table)
 
     def prepare(
         self, side: str, table: pa.Table, at: Array, opposite: int | Array, first: int
@@ -213,3 +182,40 @@ def overflow(program: Program, code: int, found: dict[str, tuple[tuple[Part, ...
         f"integer overflow in {program.troubles[code - 1]} for {', '.join(values)}: the result does not fit its type; "
         "cast an operand to DOUBLE, or filter such values out"
     )
+
+
+@contextmanager
+def compiling(program: Program) -> Iterator[None]:
+    """What does not compile inside is told in words of the predicate."""
+    try:
+        yield
+    except Exception as error:
+        if program.analysis.tree.op != "function":
+            raise
+        name = program.analysis.tree.value.__name__
+        raise PredicateError(
+            f"the predicate function {name} does not compile: {reason(error)}; use numbers, comparisons, math and "
+            "numpy functions that Numba knows, or write it as SQL text"
+        ) from error
+
+
+def times_of(plan: Plan, side: str, table: pa.Table) -> Array:
+    """A side's time column in ticks."""
+    name = plan.times[side]
+    array = flat(table.column(name))
+    if array.null_count:
+        row = int(np.argmax(as_numpy(array.is_null())))
+        raise DataError(
+            f"{side}.{name} is null in row {row} of {len(array)}: a tuple without a time lies in no window; "
+            "filter such rows out before joining"
+        )
+    try:
+        if plan.unit == "int":
+            return as_numpy(cast(array, pa.int64()))
+        zone = getattr(array.type, "tz", None)
+        return as_numpy(cast(array, pa.timestamp(str(plan.unit), zone)))
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"{side}.{name} has a time that does not fit 64 bits in the joint unit "
+            f"{plan.unit}: {str(error).splitlines()[0]}"
+        ) from error

@@ -92,7 +92,7 @@ class Plan:
 def make_plan(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static: bool = False) -> Plan:
     """Checks everything that can be checked before data is seen.
 
-    `static`: the tables are known as a whole; one worker takes them as a whole unless an algorithm is named.
+    `static`: the tables are known as a whole, and are joined so unless an algorithm is named.
     """
     algorithm, workers, layout = options.algorithm, options.workers, options.layout
     schemas = {"r": schema_r, "s": schema_s}
@@ -112,11 +112,11 @@ def make_plan(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static
     tree = resolve(untyped, schema_r, schema_s)
     check_size(tree)
     analysis = analyse(tree, _hints(tree, schema_r, schema_s))
-    spread = workers not in ("auto", 1) or layout != "auto"
-    whole = static and (algorithm == "kang" or (algorithm == "auto" and not spread))
+    whole = static and algorithm in (AUTO, "kang") and layout == "auto"
     found, reasons = _choose_access(analysis, options.access, algorithm, whole)
-    wish = Wish("kang" if whole else algorithm, workers, layout)
-    chosen = _choose_workers(analysis, window, found, wish, options.rates)
+    chosen = _choose_workers(analysis, window, found, Wish(algorithm, workers, layout), options.rates)
+    if whole and algorithm == AUTO:
+        chosen = _all_cores(workers)
     plan = Plan(
         schemas,
         times,
@@ -234,7 +234,7 @@ def _choose_access(analysis: Analysis, wanted: str, algorithm: str, whole: bool)
             raise PredicateError(f'access="{wanted}" {why_not}')
         return wanted, [f'access="{wanted}" was asked for']
     if whole:
-        return WHOLE, ["tables are known as a whole: one run ordered by window and keys serves every probe"]
+        return WHOLE, ["tables are known as a whole: a sample of their rows decides which columns they are sorted by"]
     for access in reversed(possible):
         if reason := access.reason(analysis):
             return access.name, [reason]
@@ -248,6 +248,13 @@ def _choose_workers(analysis: Analysis, window: Window, access: str, wish: Wish,
     boxes = any(dimension.two_sided for dimension in analysis.dimensions)
     rate_r, rate_s = rates or (None, None)
     return choose(Task(access, window.retention, rate_r, rate_s, boxes=boxes), usable_cores(), wish)
+
+
+def _all_cores(workers: int | str) -> Choice:
+    """Whole tables are cut into parts for all cores, or for as many threads as are asked for."""
+    if isinstance(workers, int):
+        return Choice("kang", workers, (1, 1), 0, (f"workers={workers} was asked for",))
+    return Choice("kang", usable_cores(), (1, 1), 0, ("a worker for every core; small tables are joined by one",))
 
 
 def _expected(window: Window, rates: Rates) -> tuple[int, int]:

@@ -7,28 +7,45 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from streamjoin.codegen.records import Array
 from streamjoin.engine import Engine, Setup, open_engine
+from streamjoin.intake.prepare import Intake, times_of
 from streamjoin.interrupts import BrokenOffError
-from streamjoin.plan.plan import SIDES
+from streamjoin.plan.plan import SIDES, Plan
 from streamjoin.predicate.tree import OTHER
-from streamjoin.tables.whole import Sides, TableJoin
 
 CHUNK = 1 << 14  # rows of one side between two of the other, where the window does not depend on it
 BATCH = 1024
 
+Sides = dict[str, Array]
 Piece = tuple[str, int, int]  # side, and which of its tuples in order of arrival
 
 
-class StreamedJoin(TableJoin):
-    """One join of two tables, to row numbers, by worker threads."""
+def replay(plan: Plan, tables: dict[str, pa.Table], stats: dict[str, Any]) -> tuple[Array, Array]:
+    """Row numbers of the matching pairs, of r and of s, found by the engine of the plan's algorithm."""
+    program = plan.program()
+    join = StreamedJoin(plan, Intake(plan, program), tables)
+    found = list(join.pairs())
+    stats.update(comparisons=join.comparisons, per_worker=list(join.workers))
+    if not found:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    return np.concatenate([r for r, _ in found]), np.concatenate([s for _, s in found])
+
+
+class StreamedJoin:
+    """One join of two tables, to row numbers, by worker threads or a device."""
 
     workers: tuple[dict[str, Any], ...] = ()
+    comparisons = 0
 
-    def _pairs(self) -> Iterator[tuple[Array, Array]]:
-        at, before = self._arrival()
-        times = {side: self.intake.times(side, self.tables[side]) for side in SIDES}
+    def __init__(self, plan: Plan, intake: Intake, tables: dict[str, pa.Table]) -> None:
+        self.plan, self.intake, self.tables = plan, intake, tables
+
+    def pairs(self) -> Iterator[tuple[Array, Array]]:
+        times = {side: times_of(self.plan, side, self.tables[side]) for side in SIDES}
+        at, before = self._arrival(times)
         tuples, rows = {}, {}
         for side in SIDES:
             prepared, kept = self.intake.prepare(side, self.tables[side], at[side], before[side], 0)
@@ -69,6 +86,21 @@ class StreamedJoin(TableJoin):
         """A side has come to a place, when so many rows of the other had come."""
         horizon = self.plan.window.horizon(side, place, opposite)
         engine.expire(SIDES.index(OTHER[side]), horizon, place)
+
+    def _arrival(self, times: Sides) -> tuple[Sides, Sides]:
+        """By side: each row's place, and how many rows of the other side arrived before it."""
+        zero = {side: np.zeros(len(times[side]), np.int64) for side in SIDES}
+        if not self.plan.window.by_rows:
+            return times, zero
+        at, before = {}, {}
+        for side in SIDES:
+            position = np.empty(len(times[side]), np.int64)
+            position[np.argsort(times[side], kind="stable")] = np.arange(len(position))
+            at[side] = position
+            other = np.sort(times[OTHER[side]])
+            # at equal times r arrives first
+            before[side] = np.searchsorted(other, times[side], side="left" if side == "r" else "right").astype(np.int64)
+        return at, before
 
 
 def _in_turns(times: Sides, before: Sides) -> Iterator[Piece]:

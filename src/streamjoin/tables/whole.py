@@ -1,34 +1,38 @@
-"""The join of two tables that are known as a whole.
+"""The join of two tables that are known as a whole, on all cores.
 
-The smaller table becomes one window store, with its place in the window as one more dimension of every box; the other
-one probes it. Windows of rows depend on who arrives first, so both tables take both parts, each as the later one.
+columns ─▶ intervals, hashes ─▶ a sample decides the shape ─▶ sort ─▶ candidates ─▶ exact test ─▶ rows
+           └───────────────────────── each step in parts, one after the other ─────────────────────┘
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.access import WHOLE
-from streamjoin.access.band.index import BandStore
-from streamjoin.access.segment import Store
-from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms import ALGORITHMS, INLINE
-from streamjoin.codegen.program import Program
+from streamjoin.codegen.pairs import PairProgram
 from streamjoin.codegen.records import Array
-from streamjoin.errors import SchemaError
-from streamjoin.intake.frames import gather, is_foreign_frame, to_arrow
-from streamjoin.intake.prepare import Intake
+from streamjoin.errors import DataError, SchemaError
+from streamjoin.intake.frames import gather, is_foreign_frame, result_schema, to_arrow
+from streamjoin.intake.prepare import compiling, times_of
 from streamjoin.options import TABLES, Options
 from streamjoin.plan.plan import Plan, make_plan
-from streamjoin.predicate.tree import OTHER
+from streamjoin.plan.shape import SCAN, Shape, Tables, shapes
+from streamjoin.plan.statistics import Dimension, equal_share
+from streamjoin.tables.crew import Crew, crew
+from streamjoin.tables.gather import Payload, in_row_numbers, side_by_side
+from streamjoin.tables.layout import Layout, lay_out
+from streamjoin.tables.search import Found, Test, search, tasks
+from streamjoin.tables.side import Side, prepare
+from streamjoin.tables.window import on_axis, places
 
-PROBES = 1 << 16  # a chunk of the probing table: its arrays stay in the cache
+SMALL = 1 << 15  # rows of both sides that one thread joins before others have begun
+MOST = 1 << 32  # rows of a table
+TIME = "time"  # the name of the window's dimension
 
-Sides = dict[str, Array]
+Pairs = tuple[Array, Array]  # of r and s
 
 
 def join_tables(left: Any, right: Any, options: Options) -> Any:
@@ -42,101 +46,93 @@ def join_tables(left: Any, right: Any, options: Options) -> Any:
     plan = make_plan(tables["r"].schema, tables["s"].schema, options.for_engine(TABLES), static=True)
     if options.ordered and plan.unit is None:
         raise SchemaError('ordered=True needs time columns; give time="ts"')
-    join = _join(plan, tables)
-    rows_r, rows_s = join.pairs()
-    if (stats := options.stats) is not None:
-        stats.update(algorithm=plan.algorithm, access=plan.access, comparisons=join.comparisons, workers=plan.workers)
-        if join.workers:
-            stats["per_worker"] = list(join.workers)
-    if options.ordered:
-        times = np.maximum(join.intake.times("r", tables["r"])[rows_r], join.intake.times("s", tables["s"])[rows_s])
-        order = np.argsort(times, kind="stable")
-        rows_r, rows_s = rows_r[order], rows_s[order]
-    return gather(left, right, rows_r, rows_s, plan.output_names())
+    stats: dict[str, Any] = {} if options.stats is None else options.stats
+    stats.update(algorithm=plan.algorithm, access=plan.access, workers=plan.workers)
+    foreign = is_foreign_frame(left)
+    if ALGORITHMS[plan.algorithm].engine != INLINE:
+        from streamjoin.tables.replay import replay
 
-
-def _join(plan: Plan, tables: dict[str, pa.Table]) -> TableJoin:
-    if ALGORITHMS[plan.algorithm].engine == INLINE:
-        return TableJoin(plan, tables)
-    from streamjoin.tables.replay import StreamedJoin
-
-    return StreamedJoin(plan, tables)
-
-
-class TableJoin:
-    """One join of two tables, to row numbers."""
-
-    workers: tuple[dict[str, Any], ...] = ()
-
-    def __init__(self, plan: Plan, tables: dict[str, pa.Table]) -> None:
-        self.plan = plan
-        self.program: Program = plan.program()
-        self.intake = Intake(
-            plan, self.program, place=plan.access == WHOLE and ALGORITHMS[plan.algorithm].engine == INLINE
-        )
-        self.tables = tables
-        self.comparisons = 0
-
-    def pairs(self) -> tuple[Array, Array]:
-        """Row numbers of the matching pairs: of r, and of s."""
-        found = list(self._pairs())
-        if not found:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        return np.concatenate([r for r, _ in found]), np.concatenate([s for _, s in found])
-
-    def _pairs(self) -> Iterator[tuple[Array, Array]]:
-        at, before = self._arrival()
-        larger = "r" if self.tables["r"].num_rows >= self.tables["s"].num_rows else "s"
-        for probing in "rs" if self.plan.window.by_arrival else larger:
-            for p, w in self._meet(probing, at, before):
-                yield (p, w) if probing == "r" else (w, p)
-
-    def _arrival(self) -> tuple[Sides, Sides]:
-        """By side: each row's place, and how many rows of the other side arrived before it."""
-        times = {side: self.intake.times(side, self.tables[side]) for side in "rs"}
-        zero = {side: np.zeros(len(times[side]), np.int64) for side in "rs"}
-        if not self.plan.window.by_rows:
-            return times, zero
-        at, before = {}, {}
-        for side in "rs":
-            position = np.empty(len(times[side]), np.int64)
-            position[np.argsort(times[side], kind="stable")] = np.arange(len(position))
-            at[side] = position
-            other = np.sort(times[OTHER[side]])
-            # at equal times r arrives first
-            before[side] = np.searchsorted(other, times[side], side="left" if side == "r" else "right").astype(np.int64)
-        return at, before
-
-    def _meet(self, probing: str, at: Sides, before: Sides) -> Iterator[tuple[Array, Array]]:
-        """Row numbers of pairs: tuples of one side, a chunk at a time, against the other side as one window."""
-        stored = OTHER[probing]
-        store = self.intake.store(stored)
-        window, kept = self.intake.prepare(stored, self.tables[stored], at[stored], before[stored], 0)
-        row_of_stored = _row_of(kept, 0)
-        for start in range(0, self.tables[probing].num_rows, PROBES):
-            chunk = slice(start, start + PROBES)
-            rows = self.tables[probing].slice(start, PROBES)
-            probes, kept = self.intake.prepare(probing, rows, at[probing][chunk], before[probing][chunk], 0)
-            if start == 0:
-                _fill(store, window, probes)
-            row_of_probe = _row_of(kept, start)
-            for p, w in store.probe(probes):
-                yield row_of_probe(p), row_of_stored(w)
-        self.comparisons += store.comparisons
-
-
-def _fill(store: Store, window: Tuples, probes: Tuples) -> None:
-    """Puts a whole window into an empty store, given a sample of what will probe it."""
-    if isinstance(store, BandStore):
-        store.expect(probes)
-        store.build(window)
+        rows = replay(plan, tables, stats)
     else:
-        store.insert(window.take(np.argsort(window.at, kind="stable")))
+        found = _join(plan, tables, stats, numbers=options.ordered or foreign)
+        if isinstance(found, pa.Table):
+            return found
+        rows = found
+    if options.ordered:
+        times = [times_of(plan, side, tables[side])[part] for side, part in zip("rs", rows, strict=True)]
+        order = np.argsort(np.maximum(*times), kind="stable")
+        rows = rows[0][order], rows[1][order]
+    return gather(left, right, *rows, plan.output_names())
 
 
-def _row_of(kept: Array | None, first: int) -> Callable[[Array], Array]:
-    """From the tuple numbers of a chunk that begins with row `first` back to row numbers."""
-    if kept is None:
-        return lambda numbers: numbers + first if first else numbers
-    rows = np.flatnonzero(kept) + first
-    return lambda numbers: rows[numbers]
+def _join(plan: Plan, tables: dict[str, pa.Table], stats: dict[str, Any], numbers: bool) -> pa.Table | Pairs:
+    """The result, or the row numbers of its pairs."""
+    for side, table in tables.items():
+        if table.num_rows >= MOST:
+            raise DataError(f"{side} has {table.num_rows:,} rows, more than 32 bits count; join it in parts")
+    small = sum(table.num_rows for table in tables.values()) <= SMALL
+    with crew(1 if small else plan.workers) as workers:
+        join = WholeJoin(plan, tables, workers)
+        found = join.numbers() if numbers else join.rows()
+    stats.update(comparisons=join.comparisons, shape=join.shape.kind)
+    return found
+
+
+class WholeJoin:
+    """One join of two tables."""
+
+    def __init__(self, plan: Plan, tables: dict[str, pa.Table], workers: Crew) -> None:
+        self.plan, self.tables, self.crew = plan, tables, workers
+        self.program = PairProgram(plan.analysis)
+        self.comparisons = 0
+        r, s, dimensions = self._prepare()
+        self._test: Test = self.program.test(windowed=any(d.name == TIME for d in dimensions)).test
+        with compiling(self.program):
+            self._test.compile("int64(int64)")
+        self.shape, self._layout = self._lay_out(r, s, dimensions)
+        axis = self.shape.axis
+        swept = dimensions[axis.dimension] if axis else None
+        points = (True, True) if swept is None else (swept.is_point("r"), swept.is_point("s"))
+        self._tasks = tasks(self.shape, self._layout, points, workers)
+
+    def _prepare(self) -> tuple[Side, Side, tuple[Dimension, ...]]:
+        """Both sides, and the dimensions in which tuples are intervals; the window, if it rules pairs out, is one."""
+        times = {side: times_of(self.plan, side, self.tables[side]) for side in "rs"}
+        since, until, at = places(self.plan.window, times["r"], times["s"])
+        r = prepare(self.program, "r", self.tables["r"], (since, until), self.crew)
+        s = prepare(self.program, "s", self.tables["s"], (at,), self.crew)
+        found = [Dimension(str(dimension), r.ends[d], s.ends[d]) for d, dimension in enumerate(self.program.dimensions)]
+        window = on_axis(r.window[0], r.window[1], s.window[0])
+        if window is not None:
+            found.append(Dimension(TIME, window[0], (window[1], window[1])))
+        return r, s, tuple(found)
+
+    def _lay_out(self, r: Side, s: Side, dimensions: tuple[Dimension, ...]) -> tuple[Shape, Layout]:
+        """The cheapest shape that is possible, and both sides in its order."""
+        equal = equal_share(r.key, s.key) if r.key is not None and s.key is not None else None
+        for shape in shapes(Tables((len(r), len(s)), equal, dimensions)):
+            if self.plan.access == "scan" and shape.kind != SCAN:
+                continue
+            layout = lay_out(shape, r, s, dimensions, self.crew)
+            if layout is not None:
+                return shape, layout
+        raise AssertionError("a scan is always possible")
+
+    def numbers(self) -> Pairs:
+        """The row numbers of all pairs."""
+        parts: list[list[Pairs]] = [[] for _ in self._tasks]
+        self._search(lambda task, r, s: parts[task].append((r.copy(), s.copy())))
+        return in_row_numbers([part for task in parts for part in task], self._layout.r, self._layout.s)
+
+    def rows(self) -> pa.Table:
+        """The rows of all pairs."""
+        parts: list[list[tuple[pa.Table, pa.Table]]] = [[] for _ in self._tasks]
+        expected = self.shape.candidates
+        of_r = Payload(self.tables["r"], self._layout.r, expected, self.crew)
+        of_s = Payload(self.tables["s"], self._layout.s, expected, self.crew)
+        self._search(lambda task, r, s: parts[task].append((of_r.take(r), of_s.take(s))))
+        schema = result_schema(self.plan.schemas, self.plan.output_names())
+        return side_by_side([part for task in parts for part in task], schema)
+
+    def _search(self, found: Found) -> None:
+        self.comparisons = search(self.program, self._layout, self._tasks, self._test, found, self.crew)

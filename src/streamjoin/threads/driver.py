@@ -24,7 +24,7 @@ from streamjoin.algorithms.protocol import ARRIVAL, EXPIRY, Topology
 from streamjoin.codegen.records import Array
 from streamjoin.engine import Engine, Pairs, Settled, Setup
 from streamjoin.intake.direct import Direct
-from streamjoin.intake.prepare import Intake
+from streamjoin.intake.prepare import Intake, compiling
 from streamjoin.plan.plan import SIDES, Plan
 from streamjoin.threads import ends
 from streamjoin.threads import worker as loop
@@ -75,7 +75,7 @@ class Driver(Engine):
             for shape, turns in zip(shapes, self._topology.turns, strict=True)
         )
         self.tapes = (r, s)
-        with intake.compiling():
+        with compiling(intake.program):
             functions = Functions(intake.program, plan.access, shapes[0].dims)
         self.runtime = Runtime(
             protocol,

@@ -1,0 +1,147 @@
+"""Access by two inequalities: values in some order, and above them an implicit 16-ary tree of minima.
+
+    level 2                      [ 1 ]
+    level 1        [ 3 ]         [ 1 ]         [ 7 ]         minima of 16 below
+    level 0   [ 5 3 9 ... ] [ 1 8 4 ... ] [ 7 7 8 ... ]      the values, in the order of another column
+
+All places in first..end-1 whose value is at most a limit are found one after the other: up while a node has nothing
+behind the place, down where it has. That is at most 16 * (2 * levels + 1) comparisons for each of them and one more,
+whatever the values are. A node is compared as one vector.
+
+An interval [start, end] that overlaps [low, high] has start <= high and -end <= -low: ordered by start, with -end as
+the values, the same tree finds intervals of any lengths.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from streamjoin.codegen.jit import inner, njit
+from streamjoin.codegen.records import Array
+
+FAN_OUT = 16
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+
+
+@intrinsic
+def at_most(typingctx: Any, values: Any, j: Any, limit: Any) -> Any:
+    """Bit k of the result: values[j + k] <= limit, for k in 0..15, of float64."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        vector = ir.VectorType(ir.DoubleType(), FAN_OUT)
+        node = builder.load(builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer()))
+        node.align = 8
+        undefined = ir.Constant(vector, ir.Undefined)
+        first = builder.insert_element(undefined, args[2], ir.Constant(_I32, 0))
+        limits = builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_I32, FAN_OUT), [0] * FAN_OUT))
+        mask = builder.fcmp_ordered("<=", node, limits)
+        return builder.zext(builder.bitcast(mask, ir.IntType(FAN_OUT)), _I64)
+
+    return types.int64(values, types.intp, types.float64), codegen
+
+
+@intrinsic
+def lowest_bit(typingctx: Any, mask: Any) -> Any:
+    """The number of zero bits below the lowest set bit of a mask that is not zero."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), codegen
+
+
+def levels_of(n: int) -> Array:
+    """Where each level of a tree over n values begins, the values first; at the end, the size of the whole."""
+    sizes = [-(-max(n, 1) // FAN_OUT) * FAN_OUT]
+    while sizes[-1] > FAN_OUT:
+        sizes.append(-(-(sizes[-1] // FAN_OUT) // FAN_OUT) * FAN_OUT)
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+@njit(nogil=True, cache=True)
+def fill(tree, levels):
+    """Puts the minima above the values of level 0, which are there, padded with infinity."""
+    for level in range(1, len(levels) - 1):
+        below, here = levels[level - 1], levels[level]
+        count = (here - below) // FAN_OUT
+        for k in range(count):
+            least = tree[below + k * FAN_OUT]
+            for i in range(1, FAN_OUT):
+                least = min(least, tree[below + k * FAN_OUT + i])
+            tree[here + k] = least
+        for k in range(here + count, levels[level + 1]):
+            tree[k] = np.inf
+
+
+def tree_of_minima(values: Array) -> tuple[Array, Array]:
+    """The tree over float64 values in their order, none of them NaN, and its levels.
+
+    >>> tree, levels = tree_of_minima(np.array([5.0, 3.0, 9.0, 1.0]))
+    >>> places = np.empty(16, np.int64)
+    >>> found, rest, _ = places_at_most(tree, levels, 0, 4, 3.0, places, 0)
+    >>> places[:found].tolist(), rest
+    ([1, 3], -1)
+    """
+    levels = levels_of(len(values))
+    tree = np.full(int(levels[-1]), np.inf)
+    tree[: len(values)] = values
+    fill(tree, levels)
+    return tree, levels
+
+
+@inner(error_model="numpy")
+def next_place(tree, levels, place, limit):
+    """The first place from one on whose value is at most the limit, or -1, and how many nodes were looked at."""
+    depth, level, nodes = len(levels) - 2, 0, 0
+    while True:
+        if place >= levels[level + 1] - levels[level]:
+            return -1, nodes
+        node = place & ~(FAN_OUT - 1)
+        nodes += 1
+        mask = at_most(tree, levels[level] + node, limit) >> (place - node) << (place - node)
+        if mask:
+            place = node + lowest_bit(mask)
+            break
+        if level == depth:
+            return -1, nodes
+        level, place = level + 1, (node >> 4) + 1
+    while level > 0:  # down: the child is there
+        level -= 1
+        node = place << 4
+        nodes += 1
+        place = node + lowest_bit(at_most(tree, levels[level] + node, limit))
+    return place, nodes
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def places_at_most(tree, levels, place, end, limit, found, count):
+    """Writes the places place..end-1 with a value of at most the limit behind `count` others, in order.
+
+    Returns their number, where to go on or -1 if that was all, and how many nodes were looked at. `found` needs room
+    for one node more than is written to it.
+    """
+    looked = 0
+    while True:
+        place, nodes = next_place(tree, levels, place, limit)
+        looked += nodes
+        if place < 0 or place >= end:
+            return count, -1, looked
+        if count + FAN_OUT > len(found):
+            return count, place, looked
+        node = place & ~(FAN_OUT - 1)
+        looked += 1
+        mask = at_most(tree, node, limit) >> (place - node) << (place - node)
+        while mask:
+            place = node + lowest_bit(mask)
+            if place >= end:
+                return count, -1, looked
+            found[count] = place
+            count += 1
+            mask &= mask - 1
+        place = node + FAN_OUT

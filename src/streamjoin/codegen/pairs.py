@@ -1,0 +1,181 @@
+"""The generated code of a join of two whole tables: ends of intervals and key hashes of rows, and the exact test.
+
+    bounds   for every row that may match at all: where its intervals begin and end, in float64, and its key hash
+    test     of ranges of candidates, the pairs that match
+
+Both are called with the address of a frame of words, so that each is compiled for one signature whatever it reads.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from types import ModuleType
+
+from streamjoin.codegen.cache import load_module
+from streamjoin.codegen.emit import Emitter
+from streamjoin.codegen.program import INTRINSICS, Part, Program, head, type_name
+from streamjoin.predicate.analysis import Dimension, Linear
+
+LOW, HIGH = 0, 1
+TROUBLE_WORDS = 3  # code of the failure, row or position on r, position on s
+DONE, FULL = 2, 1  # what `test` returns
+
+# A frame of `bounds`; the addresses of ends and columns follow.
+BOUNDS_FRAME = ROWS, FIRST, TROUBLE, KEPT, KEY, ENDS = range(6)
+
+# A frame of `test`; the addresses of both sides' columns follow.
+TEST_FRAME = (
+    TEST_TROUBLE,
+    COUNT,  # ranges: of each the tuple that stays, the first one of the other side, and how many
+    STAYS,
+    FROM,
+    LENGTH,
+    OF_R,  # 1 if the tuples that stay are those of r
+    NEXT,  # where to go on: range and place in it
+    PLACE,
+    FOUND,  # pairs so far, room for them, and where they go
+    ROOM,
+    OUT_R,
+    OUT_S,
+    SINCE,  # the window: what an r meets of s
+    UNTIL,
+    AT,
+    TEST_COLUMNS,
+) = range(16)
+
+_BOUNDS = """
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def bounds(address):
+    frame = words_at(address, {words})
+    n, first = frame[{ROWS}], frame[{FIRST}]
+    trouble = words_at(frame[{TROUBLE}], {TROUBLE_WORDS})
+    rows = carray(pointer(frame[{KEPT}]), (n,), np.uint32)
+    key = carray(pointer(frame[{KEY}]), (n,), np.uint32)
+    {arrays}
+    k = 0
+    for i in range(n):
+{lines}
+        rows[k] = np.uint32(first + i)
+        k += 1
+    return k
+"""
+
+_TEST = """
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def test(address):
+    frame = words_at(address, {words})
+    count, found, room, place = frame[{COUNT}], frame[{FOUND}], frame[{ROOM}], frame[{PLACE}]
+    stays = carray(pointer(frame[{STAYS}]), (count,), np.uint32)
+    start = carray(pointer(frame[{FROM}]), (count,), np.uint32)
+    length = carray(pointer(frame[{LENGTH}]), (count,), np.uint32)
+    out_r = carray(pointer(frame[{OUT_R}]), (room,), np.uint32)
+    out_s = carray(pointer(frame[{OUT_S}]), (room,), np.uint32)
+    trouble = words_at(frame[{TEST_TROUBLE}], {TROUBLE_WORDS})
+    {columns}
+    of_s = frame[{OF_R}]  # by how much the places move from one candidate to the next
+    of_r = 1 - of_s
+    for t in range(frame[{NEXT}], count):
+        fixed, moving, most = np.int64(stays[t]), np.int64(start[t]), np.int64(length[t])
+        i, j = (fixed, moving) if of_s else (moving, fixed)
+        while place < most:
+            if found == room:
+                frame[{NEXT}], frame[{PLACE}], frame[{FOUND}] = t, place, found
+                return {FULL}
+            end = min(most, place + room - found)
+            for k in range(place, end):
+                a, b = i + k * of_r, j + k * of_s
+{guard}                out_r[found], out_s[found] = a, b
+                found += np.int64({near}match(p, a, w, b, trouble))
+            place = end
+        place = 0
+    frame[{NEXT}], frame[{PLACE}], frame[{FOUND}] = 0, 0, found
+    return {DONE}
+"""
+_IMPORTS = f"from numba import carray\nfrom {INTRINSICS} import axis, pointer, words_at\n"
+_NEAR = "(since[a] <= at[b]) & (at[b] <= until[a])"
+
+
+class PairProgram(Program):
+    """The compiled form of a predicate for whole tables."""
+
+    @cached_property
+    def ends(self) -> dict[str, tuple[tuple[int, int], ...]]:
+        """By side: the ends of intervals that `bounds` computes, as (dimension, LOW or HIGH).
+
+        A point has one end: its upper one is the lower one.
+        """
+        found: dict[str, tuple[tuple[int, int], ...]] = {}
+        for side in "rs":
+            own = []
+            for d, dimension in enumerate(self.dimensions):
+                low, high = dimension.low(side), dimension.high(side)
+                own += [(d, LOW)] if low else []
+                own += [(d, HIGH)] if high and not is_point(dimension, side) else []
+            found[side] = tuple(own)
+        return found
+
+    def bounds(self, side: str) -> ModuleType:
+        """The module whose `bounds` filters rows of a side and computes the ends of their intervals and key hashes."""
+        parts, ends = self.entry[side], self.ends[side]
+        emitter = Emitter(self._slots(side, parts, "columns", "i"), indent=" " * 8)
+        self._filter(emitter, side)
+        for k, (d, end) in enumerate(ends):
+            dimension = self.dimensions[d]
+            linear = dimension.low(side) if end == LOW else dimension.high(side)
+            assert linear is not None
+            emitter.lines.append(f"        end{k}[k] = axis({self._bound(emitter, linear, -1 if end == LOW else 1)})")
+        if self.keyed:
+            self._hash(emitter, side, "k")
+        arrays = [f"end{k} = carray(pointer(frame[{ENDS + k}]), (n,), np.float64)" for k in range(len(ends))]
+        arrays.append(f"columns = {_views('frame', ENDS + len(ends), 'n', parts)}")
+        text = _BOUNDS.format(
+            words=ENDS + len(ends) + len(parts),
+            arrays="\n    ".join(arrays),
+            lines="\n".join(emitter.lines),
+            **_names(),
+        )
+        return load_module(head() + _IMPORTS + text)
+
+    def test(self, windowed: bool) -> ModuleType:
+        """The module whose `test` finds the pairs that match among candidates; `windowed`: the window decides, too."""
+        r, s = self.stored["r"], self.stored["s"]
+        huge = "np.int64(0x7FFFFFFFFFFF)"  # positions are checked nowhere; arrays of any length do
+        columns = [
+            f"p = {_views('frame', TEST_COLUMNS, huge, r)}",
+            f"w = {_views('frame', TEST_COLUMNS + len(r), huge, s)}",
+        ]
+        if windowed:
+            columns += [
+                f"{name} = words_at(frame[{word}], {huge})"
+                for name, word in (("since", SINCE), ("until", UNTIL), ("at", AT))
+            ]
+        guarded = windowed and bool(self._costly("r"))
+        text = _TEST.format(
+            words=TEST_COLUMNS + len(r) + len(s),
+            columns="\n    ".join(columns),
+            guard=f"                if not ({_NEAR}):\n                    continue\n" if guarded else "",
+            near=f"{_NEAR} & " if windowed and not guarded else "",
+            **_names(),
+        )
+        return load_module(head() + _IMPORTS + self._embedded.text + self.match_text("r") + text, self._embedded.inject)
+
+
+def is_point(dimension: Dimension, side: str) -> bool:
+    """Are both ends of a side's intervals the same value, without slack?"""
+    low, high = dimension.low(side), dimension.high(side)
+    return isinstance(low, Linear) and low == high and not low.slack
+
+
+def _names() -> dict[str, int]:
+    return {name: value for name, value in globals().items() if name.isupper() and isinstance(value, int)}
+
+
+def _views(frame: str, first: int, length: str, parts: tuple[Part, ...]) -> str:
+    """The tuple of arrays whose addresses stand in a frame from a word on."""
+    views = [
+        f"carray(pointer({frame}[{first + k}]), ({length},), np.{type_name(part.dtype)})"
+        for k, part in enumerate(parts)
+    ]
+    return f"({', '.join(views)}{',' * (len(views) == 1)})"

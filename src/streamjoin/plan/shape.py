@@ -1,0 +1,200 @@
+"""How two whole tables are to be joined: which of a predicate's dimensions cut the work, from samples of the rows.
+
+    sweep   both sides sorted by one dimension, in cells of a key hash and of strips of others: forward scans
+    tree    one side sorted by a range, with a tree of minima over one inequality more: for what a sweep lets through
+    scan    every pair, in tiles
+
+The prices are nanoseconds of one core, roughly; only their ratios matter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from streamjoin.plan.statistics import Dimension, share
+
+SWEEP, TREE, SCAN = "sweep", "tree", "scan"
+LOW, HIGH, BOTH = 0, 1, 2  # what the rows of s are sorted by, for a tree: their low ends, their high ends, points
+
+SORT, PASS, PROBE, FOUND, CANDIDATE, COMPARISON = 12.0, 3.0, 250.0, 12.0, 2.5, 1.0
+FINE = 4  # bits: a step is that much finer than an interval is long
+BITS, HASH_BITS, STRIP_BITS = 32, 32, 14  # most bits of a part of a key
+STRIPS = 2  # dimensions that are cut into strips, at most
+REACH = 6  # strips that an interval may touch, at most
+MIN_STRIP_BITS = 5  # twice the reach and more: no pair of cells is met twice
+USEFUL = 0.5  # strips are worth their while if they leave less than that
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A dimension in steps."""
+
+    dimension: int
+    low: float
+    scale: float  # steps per unit
+    bits: int
+
+    @property
+    def most(self) -> float:
+        return float((1 << self.bits) - 1)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What was chosen, what it is expected to find, and why."""
+
+    kind: str
+    hash_bits: int = 0
+    strips: tuple[Axis, ...] = ()
+    axis: Axis | None = None
+    ordered_by: int = BOTH  # of a tree
+    inequality: tuple[int, int] | None = None  # of a tree: dimension, and which end of s is limited
+    candidates: float = 0.0
+    price: float = 0.0  # nanoseconds
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What is known of two tables: rows, the part of pairs with equal keys (None: no equality), the dimensions."""
+
+    rows: tuple[int, int]
+    equal: float | None
+    dimensions: tuple[Dimension, ...]
+
+    @property
+    def pairs(self) -> float:
+        """Pairs with equal keys."""
+        return self.rows[0] * self.rows[1] * (1.0 if self.equal is None else self.equal)
+
+    @property
+    def both(self) -> int:
+        return sum(self.rows)
+
+
+def shapes(tables: Tables) -> list[Shape]:
+    """All shapes that a join of these tables may take, the cheapest first."""
+    every = float(tables.rows[0]) * tables.rows[1]
+    scan = Shape(SCAN, candidates=every, price=every * COMPARISON, reason="every pair is compared, in tiles")
+    return sorted((scan, *_sweeps(tables), *_trees(tables)), key=lambda shape: shape.price)
+
+
+def _hash_bits(tables: Tables) -> int:
+    if tables.equal is None:
+        return 0
+    return min(HASH_BITS, max(tables.rows).bit_length() + FINE)
+
+
+def _sweeps(tables: Tables) -> Iterator[Shape]:
+    useful = [d for d, dimension in enumerate(tables.dimensions) if dimension.swept < 1]
+    for swept in (None, *useful):
+        strips = {d: axis for d in useful if d != swept and (axis := _strip(tables.dimensions[d], d)) is not None}
+        for count in range(STRIPS + 1 if swept is not None else 1):
+            for chosen in combinations(strips, count):
+                shape = _sweep(tables, swept, tuple(strips[d] for d in chosen))
+                if shape is not None:
+                    yield shape
+
+
+def _sweep(tables: Tables, swept: int | None, strips: tuple[Axis, ...]) -> Shape | None:
+    dimensions = tables.dimensions
+    offsets, left, passes = 1, 1.0, 1
+    for strip in strips:
+        reach, part = _touched(dimensions[strip.dimension], strip)
+        if reach > REACH or part > USEFUL:
+            return None
+        offsets, left = offsets * reach, left * part
+    axis_bits = 62 - _hash_bits(tables) - sum(strip.bits for strip in strips)
+    axis = None
+    if swept is not None:
+        dimension = dimensions[swept]
+        axis = _axis(dimension, swept, min(axis_bits, BITS))
+        left *= dimension.swept
+        passes = 2 - (dimension.is_point("r") or dimension.is_point("s"))
+    bits = _hash_bits(tables) + sum(part.bits for part in (*strips, *((axis,) if axis else ())))
+    candidates = tables.pairs * left
+    price = tables.both * (SORT * max(bits, 1) / 16 + PASS * offsets * passes) + candidates * CANDIDATE
+    return Shape(
+        SWEEP,
+        _hash_bits(tables),
+        strips,
+        axis,
+        candidates=candidates,
+        price=price,
+        reason=_swept(tables, swept, strips),
+    )
+
+
+def _axis(dimension: Dimension, d: int, most_bits: int) -> Axis:
+    """Steps so fine that few intervals seem to overlap that do not."""
+    low, high = dimension.span
+    lengths = [found for side in "rs" if (found := dimension.lengths(side)) is not None and len(found)]
+    typical = sum(float(np.quantile(found, 0.1)) for found in lengths)
+    bits = most_bits
+    if typical > 0:
+        bits = max(1, min(most_bits, math.ceil(math.log2((high - low) / typical)) + FINE))
+    return Axis(d, low, ((1 << bits) - 1) / (high - low), bits)
+
+
+def _strip(dimension: Dimension, d: int) -> Axis | None:
+    """Strips half as wide as the longest interval is long; None if lengths are too different, or all is one strip."""
+    lengths = [dimension.lengths(side) for side in "rs"]
+    low, high = dimension.span
+    if lengths[0] is None or lengths[1] is None or not len(lengths[0]) or not len(lengths[1]):
+        return None
+    longest = max(float(found.max()) for found in lengths)  # type: ignore[union-attr]
+    width = max(longest / 2, (high - low) / (1 << STRIP_BITS))
+    count = (high - low) / width
+    if count < 4:
+        return None
+    bits = max(math.ceil(math.log2(count + 1)), MIN_STRIP_BITS)
+    return Axis(d, low, 1 / width, bits)
+
+
+def _touched(dimension: Dimension, axis: Axis) -> tuple[int, float]:
+    """How many strips away partners may lie, and the part of all pairs that lie so."""
+    (r_low, r_high), (s_low, s_high) = (
+        tuple(np.clip((end - axis.low) * axis.scale, 0, axis.most).astype(np.int64) for end in ends if end is not None)
+        for ends in dimension.sample
+    )
+    back, forth = int((s_high - s_low).max(initial=0)), int((r_high - r_low).max(initial=0))
+    apart = s_low[None, :] - r_low[:, None]
+    return back + forth + 1, share((apart >= -back) & (apart <= forth))
+
+
+def _swept(tables: Tables, swept: int | None, strips: tuple[Axis, ...]) -> str:
+    names = [dimension.name for dimension in tables.dimensions]
+    parts = ["partitioned by a hash of the equality keys"] if tables.equal is not None else []
+    parts += [f"cut into strips of {names[axis.dimension]}" for axis in strips]
+    parts += [f"sorted by {names[swept]}"] if swept is not None else []
+    return f"both sides {', '.join(parts) or 'as they are'}: forward scans"
+
+
+def _trees(tables: Tables) -> Iterator[Shape]:
+    """A range of s by one dimension, and one inequality more."""
+    hash_bits, dimensions = _hash_bits(tables), tables.dimensions
+    for d, dimension in enumerate(dimensions):
+        for by in (LOW, HIGH, BOTH):
+            if by == BOTH and not dimension.is_point("s"):
+                continue
+            if by != BOTH and (dimension.s[by] is None or dimension.r[1 - by] is None):
+                continue
+            inside = dimension.parts[0] & dimension.parts[1] if by == BOTH else dimension.parts[1 - by]
+            for e, other in enumerate(dimensions):
+                for end in (LOW, HIGH):
+                    if (d == e and by in (end, BOTH)) or other.s[end] is None or other.r[1 - end] is None:
+                        continue
+                    part = share(inside & other.parts[1 - end])
+                    candidates = tables.pairs * part
+                    price = tables.both * 2 * SORT + tables.rows[0] * PROBE + candidates * FOUND
+                    axis = _axis(dimension, d, min(BITS, 62 - hash_bits))
+                    axis = Axis(d, axis.low, axis.scale * 2.0 ** (BITS - FINE - axis.bits), BITS - FINE)
+                    reason = f"s sorted by {dimension.name}, with a tree of minima over {other.name}"
+                    yield Shape(
+                        TREE, hash_bits, (), axis, by, (e, end), candidates=candidates, price=price, reason=reason
+                    )

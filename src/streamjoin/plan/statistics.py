@@ -1,0 +1,109 @@
+"""Cheap statistics of two tables: what a sample of their intervals and keys says about pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from streamjoin.codegen.records import Array
+
+SAMPLE = 512  # rows of a side, of which all pairs are looked at
+KEYS = 4096  # rows of a side whose key hashes are counted
+MARGIN = 0.05  # by how much an axis goes beyond what a sample has shown
+
+Ends = tuple[Array | None, Array | None]  # where intervals begin and end; None: nowhere
+
+
+def picked(n: int, most: int) -> Array:
+    """Positions of a sample, the same ones each time."""
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(n).integers(0, n, most))
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One dimension of a join in numbers: where the intervals of both sides begin and end.
+
+    A pair matches only if r begins before s ends and s begins before r ends.
+    """
+
+    name: str
+    r: Ends
+    s: Ends
+
+    @cached_property
+    def sample(self) -> tuple[Ends, Ends]:
+        return _sample(self.r), _sample(self.s)
+
+    @cached_property
+    def parts(self) -> tuple[Array, Array]:
+        """Of all pairs of the sample: does r begin before s ends, and s before r ends?"""
+        (r_low, r_high), (s_low, s_high) = self.sample
+        return _below(r_low, s_high), _below(s_low, r_high).T
+
+    @cached_property
+    def share(self) -> float:
+        """The part of all pairs that overlap."""
+        return share(self.parts[0] & self.parts[1])
+
+    @cached_property
+    def swept(self) -> float:
+        """The part of all pairs that forward scans pass over: more than overlap if intervals end before they begin."""
+        (r_low, _), (s_low, _) = self.sample
+        r_begins_first = _below(r_low, s_low) if s_low is not None or r_low is None else np.zeros((1, 1), np.bool_)
+        return share(np.where(r_begins_first, self.parts[1], self.parts[0]))
+
+    @cached_property
+    def span(self) -> tuple[float, float]:
+        """From where to where the sample's values lie, but for infinite ones."""
+        values = np.concatenate([end for ends in self.sample for end in ends if end is not None])
+        values = values[np.isfinite(values)]
+        if not len(values):
+            return 0.0, 1.0
+        low, high = float(values.min()), float(values.max())
+        margin = (high - low) * MARGIN + abs(low) * 1e-9 + 1e-300
+        return low - margin, high + margin
+
+    def lengths(self, side: str) -> Array | None:
+        """How long the sample's intervals are; None if they do not end."""
+        low, high = self.sample[side == "s"]
+        if low is None or high is None:
+            return None
+        with np.errstate(invalid="ignore"):
+            found: Array = (high - low)[...]
+        return np.compress(np.isfinite(found), found)
+
+    def is_point(self, side: str) -> bool:
+        """Do the intervals of a side begin where they end?"""
+        low, high = self.r if side == "r" else self.s
+        return low is not None and low is high
+
+
+def _sample(ends: Ends) -> Ends:
+    return tuple(end if end is None else end[picked(len(end), SAMPLE)] for end in ends)  # type: ignore[return-value]
+
+
+def _below(low: Array | None, high: Array | None) -> Array:
+    if low is None or high is None:
+        return np.ones((1, 1), np.bool_)
+    below: Array = low[:, None] <= high[None, :]
+    return below
+
+
+def share(pairs: Array) -> float:
+    """The part of pairs that hold; where none does, less than one."""
+    if not pairs.size:
+        return 0.0
+    return max(float(pairs.mean()), 0.5 / pairs.size)
+
+
+def equal_share(r: Array, s: Array) -> float:
+    """The part of all pairs with equal keys, by a sample of their hashes."""
+    r, s = np.sort(r[picked(len(r), KEYS)]), np.sort(s[picked(len(s), KEYS)])
+    if not len(r) or not len(s):
+        return 0.0
+    equal = np.searchsorted(s, r, side="right") - np.searchsorted(s, r, side="left")
+    return max(float(equal.sum()), 0.5) / (len(r) * len(s))

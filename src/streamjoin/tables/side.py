@@ -1,0 +1,111 @@
+"""One table of a join, prepared: the rows that may match, their intervals, key hashes and times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.codegen.pairs import (
+    ENDS,
+    FIRST,
+    HIGH,
+    KEPT,
+    KEY,
+    LOW,
+    ROWS,
+    TROUBLE,
+    TROUBLE_WORDS,
+    PairProgram,
+    is_point,
+)
+from streamjoin.codegen.records import Array, address
+from streamjoin.intake.columns import physical_columns
+from streamjoin.intake.prepare import overflow
+from streamjoin.plan.statistics import Ends
+from streamjoin.tables.crew import Crew
+
+
+@dataclass(frozen=True)
+class Side:
+    """The tuples of one side, in some order."""
+
+    rows: Array  # row numbers
+    columns: tuple[Array, ...]  # what the exact test reads
+    ends: tuple[Ends, ...]  # of the predicate's dimensions: where intervals begin and end
+    key: Array | None  # hashes
+    window: tuple[Array, ...]  # of r what it meets, (since, until); of s where it is, (at,)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def prepare(program: PairProgram, side: str, table: pa.Table, window: tuple[Array, ...], crew: Crew) -> Side:
+    """A table's tuples in the order of its rows, but for those that cannot match anything by themselves."""
+    entry = physical_columns(table, program.entry[side], side)
+    n, ends = table.num_rows, program.ends[side]
+    rows, key = np.empty(n, np.uint32), np.empty(n if program.keyed else 0, np.uint32)
+    computed = [np.empty(n) for _ in ends]
+    bounds = program.bounds(side).bounds
+
+    def compute(begin: int, end: int) -> int:
+        trouble = np.zeros(TROUBLE_WORDS, np.int64)
+        frame = np.zeros(ENDS + len(ends) + len(entry), np.int64)
+        frame[ROWS], frame[FIRST], frame[TROUBLE] = end - begin, begin, address(trouble)
+        frame[KEPT], frame[KEY] = address(rows) + begin * 4, address(key) + begin * 4
+        frame[ENDS:] = [address(array) + begin * array.itemsize for array in (*computed, *entry)]
+        count = int(bounds(address(frame)))
+        if trouble[0]:
+            row = begin + int(trouble[1])
+            values = tuple(column[row] for column in entry)
+            raise overflow(program, int(trouble[0]), {side: (program.entry[side], values)})
+        return count
+
+    parts = crew.cut(n)
+    counts = crew.each(compute, parts)
+    found = dict(zip(ends, computed, strict=True))
+    intervals = []
+    for d, dimension in enumerate(program.dimensions):
+        low = found.get((d, LOW))
+        intervals.append((low, low if is_point(dimension, side) else found.get((d, HIGH))))
+    columns = tuple(entry[program.entry[side].index(part)] for part in program.stored[side])
+    whole = Side(rows, columns, tuple(intervals), key if program.keyed else None, window)
+    if sum(counts) == n:
+        return whole
+    kept = [slice(begin, begin + count) for (begin, _), count in zip(parts, counts, strict=True)]
+    return _filtered(whole, kept)
+
+
+def _filtered(side: Side, kept: list[slice]) -> Side:
+    """Only the rows that were kept: their results lie at the beginning of each part."""
+
+    def packed(array: Array) -> Array:
+        return np.concatenate([array[part] for part in kept])
+
+    rows = packed(side.rows)
+    ends = []
+    for low, high in side.ends:
+        first = None if low is None else packed(low)
+        ends.append((first, first if high is low else None if high is None else packed(high)))
+    return replace(
+        side,
+        rows=rows,
+        columns=tuple(column[rows] for column in side.columns),
+        ends=tuple(ends),
+        key=None if side.key is None else packed(side.key),
+        window=tuple(array[rows] for array in side.window),
+    )
+
+
+def taken(array: Array, order: Array | None, crew: Crew) -> Array:
+    """The array's values in an order; as they are if there is none."""
+    if order is None:
+        return array
+    out = np.empty(len(order), array.dtype)
+
+    def take(begin: int, end: int) -> None:
+        np.take(array, order[begin:end], out=out[begin:end], mode="clip")
+
+    crew.each(take, crew.cut(len(order)))
+    return out
