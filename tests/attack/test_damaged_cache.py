@@ -216,12 +216,12 @@ def test_a_long_name_of_an_output(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["emptied", "one byte", "cut in half", "the last byte is missing", "longer", "nulls"])
 def test_damaged_chunks_are_made_again(kind: str, tmp_path: Path) -> None:
-    import streams
     from cells import Cluster, expected, spec_of
     from streamjoin.spark.chunk_files import ChunkCache
+    from streamjoin.testing import cases
     from streamjoin.testing.oracle import Interval
 
-    rows = {side: streams.long_stream(side, 4, 40, 1, False) for side in "rs"}
+    rows = {side: cases.long_stream(side, 4, 40, 1, False) for side in "rs"}
     cluster = Cluster(spec_of("abs(r.x - s.a) <= 2", 50, cells=1), tmp_path)
     cluster.batch(rows["r"][:20], rows["s"][:20])
     files = list((tmp_path / "test").iterdir())
@@ -230,4 +230,4 @@ def test_damaged_chunks_are_made_again(kind: str, tmp_path: Path) -> None:
     cluster.cache = ChunkCache("test", tmp_path)
     cluster.batch(rows["r"][20:], rows["s"][20:])
     assert cluster.cache.misses == len(files) > 0
-    assert sorted(cluster.pairs) == expected(streams.BY_NAME["band"], Interval(-50, 50), rows["r"], rows["s"])
+    assert sorted(cluster.pairs) == expected(cases.BY_NAME["band"], Interval(-50, 50), rows["r"], rows["s"])

@@ -363,19 +363,19 @@ def test_no_sweep_where_the_folder_is_not_ours(kind: str, chunks: Callable[[], o
 
 def test_without_a_folder_the_join_goes_on(tmp_path: Path) -> None:
     """Chunks are made from the state, none is in a file, and the results are right."""
-    import streams
     from cells import Cluster, expected, spec_of
+    from streamjoin.testing import cases
     from streamjoin.testing.oracle import Interval
 
     (tmp_path / "chunks").mkdir()
     (tmp_path / "chunks" / "planted").touch()
     (tmp_path / "chunks").chmod(0o777)
-    rows = {side: streams.long_stream(side, 4, 40, 1, False) for side in "rs"}
+    rows = {side: cases.long_stream(side, 4, 40, 1, False) for side in "rs"}
     with pytest.warns(UserWarning, match="STREAMJOIN_CHUNKS"):
         cluster = Cluster(spec_of("abs(r.x - s.a) <= 2", 50, cells=1), tmp_path / "chunks")
     cluster.batch(rows["r"][:20], rows["s"][:20])
     cluster.batch(rows["r"][20:], rows["s"][20:])
-    assert sorted(cluster.pairs) == expected(streams.BY_NAME["band"], Interval(-50, 50), rows["r"], rows["s"])
+    assert sorted(cluster.pairs) == expected(cases.BY_NAME["band"], Interval(-50, 50), rows["r"], rows["s"])
     assert [path.name for path in (tmp_path / "chunks").iterdir()] == ["planted"]
 
 

@@ -30,8 +30,9 @@ from streamjoin.predicate import as_tree
 from streamjoin.predicate.analysis import analyse, conjuncts
 from streamjoin.predicate.resolve import resolve
 from streamjoin.testing.expressions import E, to_sql
-from streamjoin.testing.generate import Predicates, rows, schema, table
-from streamjoin.testing.oracle import matrix
+from streamjoin.testing.generate import Predicates, rows, schema
+from streamjoin.testing.meaning import matrix
+from streamjoin.testing.rows import to_table
 
 pytestmark = pytest.mark.device
 
@@ -54,7 +55,7 @@ def on_device(texts: list[str], rs: Rows, ss: Rows, probing: str) -> list[np.nda
     context = cl.Context([choose(None)])
     commands = cl.CommandQueue(context)
     built = cl.Program(context, text).build(list(OPTIONS))
-    tables, found = {"r": table(rs, R), "s": table(ss, S)}, []
+    tables, found = {"r": to_table(rs, R), "s": to_table(ss, S)}, []
     stored = "s" if probing == "r" else "r"
     words = -(-tables[stored].num_rows // WORD)
     for k, (program, source) in enumerate(sources):
@@ -109,7 +110,7 @@ def test_the_edges_we_know_of() -> None:
 
     rng = Random(77)
     rs, ss = rows(rng, 60, "r", True), rows(rng, 60, "s", True)
-    want = evaluate_all([as_tree(text) for text in EDGE_CASES], R, S, table(rs, R), table(ss, S))
+    want = evaluate_all([as_tree(text) for text in EDGE_CASES], R, S, to_table(rs, R), to_table(ss, S))
     for text, a, b in zip(EDGE_CASES, want, on_device(EDGE_CASES, rs, ss, "r"), strict=True):
         assert b is not None
         assert np.array_equal(np.asarray(a), b), text

@@ -11,132 +11,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamjoin as sj
+from counts import check_counts
 from streamjoin.errors import LateError, StreamjoinError
 from streamjoin.testing import oracle
-from streamjoin.testing.oracle import Interval, Last, TumblingRows, TumblingTime
-from streams import (
-    BY_NAME,
-    CASES,
-    Case,
-    R,
-    S,
-    batch,
-    count_windows,
-    pairs_of,
-    schemas,
-    stream,
-    swapped,
-    table,
-    time_windows,
-    within,
-)
+from streamjoin.testing.cases import BY_NAME, CASES, Case, R, S, schemas, swapped, within
+from streamjoin.testing.conformance import TIME, StreamJoin
+from streamjoin.testing.oracle import Interval, Last, Row, TumblingRows, TumblingTime
+from streamjoin.testing.rows import pairs_of, to_batch, to_table
+from streamjoin.testing.strategies import count_windows, stream, stream_joins, table_joins, time_windows
 
-TIME = ("t", "t")
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 
 
 @each_case
 @given(data=st.data())
 def test_tables(case: Case, data: st.DataObject) -> None:
-    rs, ss = data.draw(stream("r", disorder=True)), data.draw(stream("s", disorder=True))
-    window = data.draw(st.one_of(time_windows, time_windows, count_windows))
-    access = data.draw(st.sampled_from(case.access))
-    ordered = data.draw(st.booleans())
-    out = sj.join(
-        table(rs, R),
-        table(ss, S),
-        on=case.on,
-        within=within(window),
-        time="t",
-        access=access,
-        ordered=ordered,
-    )
-    want = oracle.pairs(oracle.arrivals_of_tables(rs, ss, TIME), case.holds, window, TIME)
-    assert sorted(pairs_of(out)) == want.pairs
-    check_rows(out, rs, ss)
-    if ordered:
-        assert_ordered(out)
-
-
-def check_rows(out: pa.Table, rs: list[oracle.Row], ss: list[oracle.Row]) -> None:
-    """Every result carries both tuples' columns untouched: r's, then s's, suffixed where names clash."""
-    clash = set(R.names) & set(S.names)
-    names = [n + "_r" if n in clash else n for n in R.names] + [n + "_s" if n in clash else n for n in S.names]
-    assert out.schema.names == names
-    if not out.num_rows:
-        return
-    left = table(rs, R).take(out["rid"])
-    right = table(ss, S).take(out["sid"])
-    for side, source in (("r", left), ("s", right)):
-        for name in source.schema.names:
-            got = out[f"{name}_{side}" if name in clash else name]
-            assert got.type == source[name].type
-            assert str(got.to_pylist()) == str(source[name].to_pylist())
-
-
-def assert_ordered(out: pa.Table) -> None:
-    times = np.maximum(out["t_r"].to_numpy(), out["t_s"].to_numpy())
-    assert (np.diff(times) >= 0).all(), times
-
-
-def feed(
-    join: Any, data: st.DataObject, rs: list[oracle.Row], ss: list[oracle.Row]
-) -> tuple[list[tuple[str, oracle.Row]], list[pa.RecordBatch]]:
-    """Pushes both streams in batches of random size and interleaving, polling now and then; closes."""
-    arrivals: list[tuple[str, oracle.Row]] = []
-    out: list[pa.RecordBatch] = []
-    rest = {"r": list(rs), "s": list(ss)}
-    schema = {"r": R, "s": S}
-    favourite = data.draw(st.sampled_from(["r", "s", "both", "both"]))
-    while rest["r"] or rest["s"]:
-        options = [side for side in ("r", "s") if rest[side]]
-        if favourite in options:
-            options = [favourite] * 3 + options
-        side = data.draw(st.sampled_from(options))
-        size = data.draw(st.sampled_from([1, 2, 5, 50, 0]))
-        now, rest[side] = rest[side][:size], rest[side][size:]
-        getattr(join, f"push_{side}")(batch(now, schema[side]))
-        arrivals += [(side, row) for row in now]
-        if data.draw(st.booleans()):
-            out += list(join.poll())
-    join.close()
-    out += list(join.poll())
-    return arrivals, out
-
-
-def gathered(batches: list[pa.RecordBatch]) -> pa.Table:
-    parts = [pa.Table.from_batches([b]) if isinstance(b, pa.RecordBatch) else b for b in batches if b.num_rows]
-    if parts:
-        return pa.concat_tables(parts)
-    return pa.table({"rid": pa.array([], pa.int64()), "sid": pa.array([], pa.int64())})
+    join = data.draw(table_joins([case]))
+    out = sj.join(join.r, join.s, **join.options, access=data.draw(st.sampled_from(case.access)))
+    join.verify(out)
+    join.verify_rows(out)
 
 
 @each_case
 @given(data=st.data())
 def test_pushed_streams(case: Case, data: st.DataObject) -> None:
     """Time windows: disorder within max_delay changes nothing, what is later is dropped and counted."""
-    rs, ss = data.draw(stream("r", disorder=True)), data.draw(stream("s", disorder=True))
-    window = data.draw(time_windows)
-    access = data.draw(st.sampled_from(case.access))
-    delay = data.draw(st.sampled_from([6, 0, 2, 100]))
-    ordered = data.draw(st.booleans())
-    options: dict[str, Any] = {"access": access, "ordered": ordered, "max_delay": delay}
-    join = sj.Join(r=R, s=S, on=case.on, within=within(window), time="t", **options)
-    arrivals, batches = feed(join, data, rs, ss)
-    kept, late = oracle.split_late(arrivals, TIME, delay)
-    want = oracle.pairs(kept, case.holds, window, TIME)
-    out = gathered(batches)
-    assert sorted(pairs_of(out)) == want.pairs
-    if ordered and out.num_rows:
-        assert_ordered(out)
-    stats = join.stats()
-    assert stats["results"] == len(want.pairs)
-    for side in ("r", "s"):
-        assert stats[side]["late"] == sum(where == side for where, _ in late)
-        assert stats[side]["pushed"] in (
-            len(rs if side == "r" else ss),
-            sum(where == side for where, _ in kept),
-        )
+    join = data.draw(stream_joins([case]))
+    live = sj.Join(**join.options, access=data.draw(st.sampled_from(case.access)))
+    join.verify(join.feed(live))
+    check_counts(join, live.stats())
 
 
 @pytest.mark.parametrize("name", ["band", "equality", "string", "opaque"])
@@ -144,39 +47,27 @@ def test_pushed_streams(case: Case, data: st.DataObject) -> None:
 def test_pushed_streams_under_count_windows(name: str, data: st.DataObject) -> None:
     """The order of the push calls decides, not the time."""
     case = BY_NAME[name]
-    rs, ss = data.draw(stream("r", disorder=True)), data.draw(stream("s", disorder=True))
-    window = data.draw(count_windows)
-    access = data.draw(st.sampled_from(case.access))
-    timed = data.draw(st.booleans())
-    options: dict[str, Any] = {"time": "t", "max_delay": 1_000} if timed else {}
-    join = sj.Join(r=R, s=S, on=case.on, within=within(window), access=access, **options)
-    arrivals, batches = feed(join, data, rs, ss)
-    assert sorted(pairs_of(gathered(batches))) == oracle.pairs(arrivals, case.holds, window, None).pairs
+    join = data.draw(stream_joins([case], count_windows, delays=[1_000], timed=data.draw(st.booleans())))
+    live = sj.Join(**join.options, access=data.draw(st.sampled_from(case.access)))
+    join.verify(join.feed(live))
 
 
-@given(data=st.data())
-def test_late_tuples_are_kept_for_the_caller(data: st.DataObject) -> None:
-    case = BY_NAME["band"]
-    rs, ss = data.draw(stream("r", disorder=True)), data.draw(stream("s", disorder=True))
-    join = sj.Join(r=R, s=S, on=case.on, within=5, time="t", max_delay=1, late="keep")
-    arrivals, batches = feed(join, data, rs, ss)
-    kept, late = oracle.split_late(arrivals, TIME, 1)
-    assert sorted(pairs_of(gathered(batches))) == oracle.pairs(kept, case.holds, Interval(-5, 5), TIME).pairs
-    handed = [(side, n) for side, b in join.late() for n in b.column(f"{side}id").to_pylist()]
-    assert sorted(handed) == sorted((side, row[f"{side}id"]) for side, row in late)
+@given(join=stream_joins([BY_NAME["band"]], st.just(Interval(-5, 5)), delays=[1]))
+def test_late_tuples_are_kept_for_the_caller(join: StreamJoin) -> None:
+    live = sj.Join(**join.options, late="keep")
+    join.verify(join.feed(live))
+    handed = [(side, n) for side, b in live.late() for n in b.column(f"{side}id").to_pylist()]
+    assert sorted(handed) == sorted((side, row[f"{side}id"]) for side, row in join.split()[1])
 
 
-@given(data=st.data())
-def test_late_tuples_are_an_error_if_asked_for(data: st.DataObject) -> None:
-    case = BY_NAME["band"]
-    rs, ss = data.draw(stream("r", disorder=True)), data.draw(stream("s", disorder=True))
-    arrivals = [("r", row) for row in rs] + [("s", row) for row in ss]
-    _, late = oracle.split_late(arrivals, TIME, 2)
-    join = sj.Join(r=R, s=S, on=case.on, within=5, time="t", max_delay=2, late="error")
+@given(rs=stream("r"), ss=stream("s"))
+def test_late_tuples_are_an_error_if_asked_for(rs: list[Row], ss: list[Row]) -> None:
+    _, late = oracle.split_late([("r", row) for row in rs] + [("s", row) for row in ss], TIME, 2)
+    join = sj.Join(r=R, s=S, on=BY_NAME["band"].on, within=5, time="t", max_delay=2, late="error")
 
     def push() -> None:
-        join.push_r(batch(rs, R))
-        join.push_s(batch(ss, S))
+        join.push_r(to_batch(rs, R))
+        join.push_s(to_batch(ss, S))
 
     if late:
         side, row = late[0]
@@ -197,14 +88,13 @@ def test_mirror(name: str, data: st.DataObject) -> None:
     """Swapping sides and bounds swaps the pairs."""
     case = BY_NAME[name]
     other = swapped(case)
-    rs, ss = data.draw(stream("r", disorder=True)), data.draw(stream("s", disorder=True))
-    window = data.draw(st.one_of(time_windows, st.integers(1, 6).map(TumblingRows)))
-    forth = sj.join(table(rs, R), table(ss, S), on=case.on, within=within(window), time="t")
-    back = sj.join(table(ss, S), table(rs, R), on=other.on, within=within(window.mirrored()), time="t")
+    join = data.draw(table_joins([case], time_windows | st.integers(1, 6).map(TumblingRows), [False]))
+    forth = sj.join(join.r, join.s, **join.options)
+    back = sj.join(join.s, join.r, on=other.on, within=within(join.window.mirrored()), time="t")
     assert sorted(pairs_of(forth)) == sorted(pairs_of(back))
 
 
-def in_unit(rows: list[oracle.Row], per_second: int) -> list[oracle.Row]:
+def in_unit(rows: list[Row], per_second: int) -> list[Row]:
     return [{**row, "t": row["t"] * per_second} for row in rows]
 
 
@@ -218,10 +108,10 @@ def test_timestamps_of_mixed_units(unit_r: str, unit_s: str, zone: str | None, d
     case = BY_NAME["band"]
     rs, ss = data.draw(stream("r", disorder=False)), data.draw(stream("s", disorder=False))
     window = data.draw(time_windows)
-    want = oracle.pairs(oracle.arrivals_of_tables(rs, ss, TIME), case.holds, window, TIME).pairs
+    want = oracle.pairs(oracle.arrivals_of_tables(rs, ss, TIME), case.holds, window, TIME)
     zone_s = "Europe/Zurich" if zone else None  # the same instants, shown elsewhere
     one, two = schemas(pa.timestamp(unit_r, zone), pa.timestamp(unit_s, zone_s))
-    left, right = table(in_unit(rs, UNITS[unit_r]), one), table(in_unit(ss, UNITS[unit_s]), two)
+    left, right = to_table(in_unit(rs, UNITS[unit_r]), one), to_table(in_unit(ss, UNITS[unit_s]), two)
     out = sj.join(left, right, on=case.on, within=within(window, "seconds"), time="t")
     assert sorted(pairs_of(out)) == want
     assert out["t_r"].type == one.field("t").type

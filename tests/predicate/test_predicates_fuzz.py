@@ -20,9 +20,11 @@ from spark_rows import spark_rows
 from streamjoin.errors import DataError, PredicateError
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.resolve import resolve
-from streamjoin.testing.expressions import E, Refused, col, columns, lit, nodes, op, to_expression, to_python, to_sql
-from streamjoin.testing.generate import TYPES, Predicates, rows, table
-from streamjoin.testing.oracle import matrix
+from streamjoin.testing.expressions import E, Refused, col, columns, lit, nodes, op, to_sql
+from streamjoin.testing.generate import TYPES, Predicates, rows
+from streamjoin.testing.meaning import matrix
+from streamjoin.testing.rows import to_table
+from streamjoin.testing.spellings import to_expression, to_python
 from streamjoin.testing.truth import evaluate_all
 
 
@@ -81,7 +83,7 @@ def test_operators_build_the_same_tree_as_sql() -> None:
     wanted = [matrix(e, rs, ss) for e in trees]
     clean = [i for i, w in enumerate(wanted) if not may_raise(w)]
     parsed = [as_tree(to_expression(trees[i])) for i in clean]
-    for i, got in zip(clean, evaluate_all(parsed, R, S, table(rs, R), table(ss, S)), strict=True):
+    for i, got in zip(clean, evaluate_all(parsed, R, S, to_table(rs, R), to_table(ss, S)), strict=True):
         check(trees[i], rs, ss, wanted[i], np.asarray(got))
 
 
@@ -140,7 +142,7 @@ def test_the_edges_we_know_of(spark: Any) -> None:
 
     rng = Random(77)
     rs, ss = rows(rng, 60, "r", True), rows(rng, 60, "s", True)
-    left, right = table(rs, R), table(ss, S)
+    left, right = to_table(rs, R), to_table(ss, S)
     # Spark computes on the next wider type what would wrap; the answer is then the mathematical one.
     wide = {"r.i8 + s.i8 > 127": "CAST(r.i8 AS INT) + s.i8 > 127", "r.u32 - s.u32 < 0": "r.u32 - s.u32 < 0"}
     wide["-r.i8 = 128 AND s.i8 IS NOT NULL"] = "-CAST(r.i8 AS INT) = 128 AND s.i8 IS NOT NULL"
@@ -182,7 +184,7 @@ def test_precedence_is_sparks_or_refused(spark: Any) -> None:
     ]
     rng = Random(78)
     rs, ss = rows(rng, 25, "r"), rows(rng, 25, "s")
-    left, right = table(rs, R), table(ss, S)
+    left, right = to_table(rs, R), to_table(ss, S)
     both = spark_rows(spark, left).alias("r").crossJoin(spark_rows(spark, right).alias("s"))
     asked, trees = [], []
     for text in texts:

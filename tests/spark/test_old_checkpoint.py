@@ -24,7 +24,7 @@ def test_an_old_checkpoint_goes_on(spark: Any, tmp_path: Path) -> None:
 
     def expected(stop: int) -> list[tuple[int, int]]:
         arrivals = oracle.arrivals_of_tables(ROWS["r"][:stop], ROWS["s"][:stop], ("t", "t"))
-        return sorted(oracle.pairs(arrivals, CASE.holds, WINDOW, ("t", "t")).pairs)
+        return sorted(oracle.pairs(arrivals, CASE.holds, WINDOW, ("t", "t")))
 
     assert before == expected(BEFORE)
     assert feed.pairs() == expected(len(ROWS["r"]))

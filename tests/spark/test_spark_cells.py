@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit, vectorize
 
-import streams
 from cells import Cluster, contents, expected, spec_of
 from streamjoin.codegen.embed import fingerprint
 from streamjoin.errors import OptionError, PredicateError, StateError
@@ -30,8 +29,10 @@ from streamjoin.spark.routing import Router, cell_keys
 from streamjoin.spark.spec import CONTENT
 from streamjoin.spark.state import Manifest
 from streamjoin.spark.wire import with_integers
-from streamjoin.testing import oracle
+from streamjoin.testing import cases, oracle
 from streamjoin.testing.oracle import Interval, TumblingTime
+from streamjoin.testing.rows import pairs_of, to_table
+from streamjoin.testing.strategies import stream, time_windows
 
 coordinates = st.one_of(st.floats(-50, 50, width=32), st.sampled_from([-1e19, 1e19, 0.0, -0.0, 1e10, -1e10, 3.0, 4.0]))
 boxes = st.tuples(coordinates, coordinates).map(sorted)
@@ -120,20 +121,20 @@ def test_which_router(tmp_path: Path) -> None:
         spec_of("r.x < s.a", 5, bucket=3.0)
 
 
-@pytest.mark.parametrize("case", streams.CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", cases.CASES, ids=lambda case: case.name)
 @given(
-    r=streams.stream("r", disorder=True),
-    s=streams.stream("s", disorder=True),
-    window=streams.time_windows,
+    r=stream("r", disorder=True),
+    s=stream("s", disorder=True),
+    window=time_windows,
     options=st.fixed_dictionaries({"cells": st.sampled_from([1, 2, 6]), "split": st.sampled_from([None, 1, 2])}),
     sizes=st.lists(st.integers(0, 9), min_size=1, max_size=6),
     wiped=st.booleans(),
 )
 @settings(max_examples=12)
 def test_cells_give_the_oracles_pairs(
-    case: streams.Case, r: Any, s: Any, window: Any, options: Any, sizes: list[int], wiped: bool, tmp_path_factory: Any
+    case: cases.Case, r: Any, s: Any, window: Any, options: Any, sizes: list[int], wiped: bool, tmp_path_factory: Any
 ) -> None:
-    cluster = Cluster(spec_of(case.on, streams.within(window), **options), tmp_path_factory.mktemp("chunks"))
+    cluster = Cluster(spec_of(case.on, cases.within(window), **options), tmp_path_factory.mktemp("chunks"))
     # Both streams advance together in time, cut anywhere: a batch may hold one side only.
     merged = sorted([(row["t"], "r", row) for row in r] + [(row["t"], "s", row) for row in s], key=lambda e: e[:2])
     start, turn = 0, 0
@@ -149,8 +150,8 @@ def test_cells_give_the_oracles_pairs(
 
 def test_long_streams_are_merged_and_expire(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(cell_module, "LARGEST", 64)
-    r, s = (streams.long_stream(side, 3, 1500, 1, True) for side in "rs")
-    case, window = streams.BY_NAME["band_2d"], Interval(-20, 20)
+    r, s = (cases.long_stream(side, 3, 1500, 1, True) for side in "rs")
+    case, window = cases.BY_NAME["band_2d"], Interval(-20, 20)
     cluster = Cluster(spec_of(case.on, 20, cells=2, split=1), tmp_path)
     most = 0
     for start in range(0, 1500, 10):
@@ -188,13 +189,13 @@ def test_a_stream_meets_itself(on: str, holds: Any, wiped: bool, tmp_path: Path)
         if wiped:
             cluster.cache = ChunkCache(f"other{start}", tmp_path)
     arrivals = [(side, row) for side in "rs" for row in rows]
-    found = oracle.pairs(arrivals, holds, Interval(-10, 10), ("t", "t"), ("id", "id")).pairs
+    found = oracle.pairs(arrivals, holds, Interval(-10, 10), ("t", "t"), ("id", "id"))
     assert sorted(cluster.pairs) == found and len(found) > 50
 
 
 def test_a_late_row_is_late_in_all_cells(tmp_path: Path) -> None:
     """Its copies meet windows that were cut at the same time, also where nothing else arrived of late."""
-    row_r, row_s = (streams.long_stream(side, 5, 1, 1, False)[0] for side in "rs")
+    row_r, row_s = (cases.long_stream(side, 5, 1, 1, False)[0] for side in "rs")
     cluster = Cluster(spec_of("abs(r.x - s.a) <= 2", 5, cells=6, split=1), tmp_path, delay=0)
     assert cluster.engine.spec.router.width == 16
     cluster.batch([{**row_r, "x": 18, "t": 5}], [{**row_s, "a": 100, "t": 5}])
@@ -211,7 +212,7 @@ def test_every_route_sends_a_sign_of_life_to_every_cell(monkeypatch: Any) -> Non
     from streamjoin.spark.dataframes import _route
 
     spec = spec_of("r.k = s.k", 5, cells=6)
-    rows = streams.table(streams.long_stream("r", 5, 1, 1, False), streams.R)
+    rows = to_table(cases.long_stream("r", 5, 1, 1, False), cases.R)
     batches = with_integers(rows, CONTENT, np.array([7])).to_batches()
     sent = [row for batch in _route(spec, "r")(iter(batches)) for row in batch.to_pylist()]
     assert sorted(row["cell"] for row in sent if row["side"] == 2) == sorted(cell_keys(6))
@@ -230,8 +231,8 @@ def test_rows_travel_in_packets(monkeypatch: Any) -> None:
     from streamjoin.spark.wire import unpack
 
     monkeypatch.setattr("streamjoin.spark.wire.PACKET", 2_000)
-    rows = streams.long_stream("r", 5, 200, 1, False)
-    batches = with_integers(streams.table(rows, streams.R), CONTENT, contents(rows, "rid")).to_batches()
+    rows = cases.long_stream("r", 5, 200, 1, False)
+    batches = with_integers(to_table(rows, cases.R), CONTENT, contents(rows, "rid")).to_batches()
     sent = [row for batch in _route(spec_of("r.k = s.k", 5, cells=1), "r")(iter(batches)) for row in batch.to_pylist()]
     tables = [unpack(row["rows"]) for row in sent if row["rows"]]
     assert len(tables) > 3 and max(table.nbytes for table in tables) < 4_000
@@ -243,10 +244,10 @@ def test_rows_that_are_heavy_stay_in_small_pieces(tmp_path: Path, monkeypatch: A
     """Chunks, merged ones too, and pieces of the result have a limit in bytes."""
     monkeypatch.setattr(cell_module, "HEAVIEST", 2_000)
     monkeypatch.setattr(engine_module, "HEAVIEST", 2_000)
-    r, s = (streams.long_stream(side, 3, 120, 1, False) for side in "rs")
+    r, s = (cases.long_stream(side, 3, 120, 1, False) for side in "rs")
     for row in r:
         row["note"] = ["x" * 300]
-    case = streams.BY_NAME["band"]
+    case = cases.BY_NAME["band"]
     cluster = Cluster(spec_of(case.on, 500, cells=1), tmp_path)
     for start in range(0, 120, 20):
         cluster.batch(r[start : start + 20], s[start : start + 20])
@@ -259,18 +260,18 @@ def test_rows_that_are_heavy_stay_in_small_pieces(tmp_path: Path, monkeypatch: A
 
 def test_what_another_worker_dropped_is_forgotten(tmp_path: Path) -> None:
     """Cells wander between processes; each has mapped chunks that another one has removed from the state."""
-    rows = {side: streams.long_stream(side, 4, 60, 5, False) for side in "rs"}
+    rows = {side: cases.long_stream(side, 4, 60, 5, False) for side in "rs"}
     cluster = Cluster(spec_of("abs(r.x - s.a) <= 2", 5, cells=1), tmp_path)
     caches = [ChunkCache("test", tmp_path) for _ in range(2)]
     for start in range(0, 60, 5):
         cluster.cache = caches[start // 5 % 2]
         cluster.batch(rows["r"][start : start + 5], rows["s"][start : start + 5])
         assert len(cluster.cache._mapped) <= len(cluster.cells[0].chunks)
-    assert sorted(cluster.pairs) == expected(streams.BY_NAME["band"], Interval(-5, 5), rows["r"], rows["s"])
+    assert sorted(cluster.pairs) == expected(cases.BY_NAME["band"], Interval(-5, 5), rows["r"], rows["s"])
 
 
 def test_files_of_other_code_are_not_read(tmp_path: Path, monkeypatch: Any) -> None:
-    rows = {side: streams.long_stream(side, 4, 20, 1, False) for side in "rs"}
+    rows = {side: cases.long_stream(side, 4, 20, 1, False) for side in "rs"}
     cluster = Cluster(spec_of("abs(r.x - s.a) <= 2", 50, cells=1), tmp_path)
     cluster.batch(rows["r"][:10], rows["s"][:10])
     for magic, others in ((chunks_module._magic(), False), (b"12345678", True)):
@@ -281,7 +282,7 @@ def test_files_of_other_code_are_not_read(tmp_path: Path, monkeypatch: Any) -> N
 
 
 def test_late_rows_are_counted_once(tmp_path: Path) -> None:
-    rows = {side: streams.long_stream(side, 5, 40, 1, False) for side in "rs"}
+    rows = {side: cases.long_stream(side, 5, 40, 1, False) for side in "rs"}
     for side in "rs":
         for k, row in enumerate(rows[side]):
             row.update(t=100 * k, k=1)
@@ -294,14 +295,14 @@ def test_late_rows_are_counted_once(tmp_path: Path) -> None:
 
 
 def test_another_join_is_refused(tmp_path: Path) -> None:
-    r, s = (streams.long_stream(side, 1, 20, 1, False) for side in "rs")
+    r, s = (cases.long_stream(side, 1, 20, 1, False) for side in "rs")
     cluster = Cluster(spec_of("abs(r.x - s.a) <= 2", 5), tmp_path)
     cluster.batch(r, s)
     for changed, what in (
         (spec_of("abs(r.x - s.a) <= 3", 5), "predicate"),
         (spec_of("abs(r.x - s.a) <= 2", 6), "window"),
         (spec_of("abs(r.x - s.a) <= 2", 5, cells=2), "routing"),
-        (spec_of("abs(r.x - s.a) <= 2", 5, r=streams.R.append(streams.R.field("x").with_name("x2"))), "columns of r"),
+        (spec_of("abs(r.x - s.a) <= 2", 5, r=cases.R.append(cases.R.field("x").with_name("x2"))), "columns of r"),
     ):
         other = Cluster(changed, tmp_path)
         other.cells = cluster.cells
@@ -377,21 +378,21 @@ def test_the_processor_as_spark_calls_it(tmp_path: Path, monkeypatch: Any) -> No
 
     monkeypatch.setenv("STREAMJOIN_CHUNKS", str(tmp_path))
     monkeypatch.setattr("streamjoin.spark.wire.PACKET", 500)
-    schemas = streams.schemas(pa.timestamp("us", "UTC"), pa.timestamp("us", "UTC"))
+    schemas = cases.schemas(pa.timestamp("us", "UTC"), pa.timestamp("us", "UTC"))
     spec = spec_of("abs(r.x - s.a) <= 2", "5 seconds", r=schemas[0], s=schemas[1], cells=1)
-    rows = {side: streams.long_stream(side, 2, 30, 1, False) for side in "rs"}
+    rows = {side: cases.long_stream(side, 2, 30, 1, False) for side in "rs"}
     engine, parts = engine_of(spec), []
     for k, (side, schema) in enumerate(zip("rs", schemas, strict=True)):
         timed = [{**row, "t": 1_000_000 * (1_000 + row["t"])} for row in rows[side]]
-        table = with_integers(streams.table(timed, schema), CONTENT, contents(timed, f"{side}id"))
+        table = with_integers(to_table(timed, schema), CONTENT, contents(timed, f"{side}id"))
         parts += [Row(cell=0, side=k, rows=pack(part)) for _, part in engine.route(side, table)]
     tester = TwsTester(JoinProcessor(spec), timeMode="EventTime", eventTimeExtractor=lambda row: 2**60)
     key = cell_keys(1)[0]
     out = tester.test(key, parts[:1]) + tester.test(key, [Row(cell=0, side=2, rows=None)]) + tester.test(key, parts[1:])
     tables = [unpack(row.rows) for row in out if row.rows]
     assert len(tables) > 3 and max(table.nbytes for table in tables) < 1_500
-    pairs = [pair for table in tables for pair in streams.pairs_of(table)]
-    case = streams.BY_NAME["band"]
+    pairs = [pair for table in tables for pair in pairs_of(table)]
+    case = cases.BY_NAME["band"]
     assert sorted(pairs) == expected(case, Interval(-5, 5), rows["r"], rows["s"])
     assert sum(row.results for row in out) == len(pairs)
 
@@ -407,9 +408,9 @@ def test_the_processor_as_spark_calls_it(tmp_path: Path, monkeypatch: Any) -> No
 
 
 def test_tumbling_state_goes(tmp_path: Path) -> None:
-    r, s = (streams.long_stream(side, 9, 200, 3, False) for side in "rs")
-    case, window = streams.BY_NAME["equality"], TumblingTime(10)
-    cluster = Cluster(spec_of(case.on, streams.within(window), cells=2), tmp_path)
+    r, s = (cases.long_stream(side, 9, 200, 3, False) for side in "rs")
+    case, window = cases.BY_NAME["equality"], TumblingTime(10)
+    cluster = Cluster(spec_of(case.on, cases.within(window), cells=2), tmp_path)
     merged = sorted([(row["t"], "r", row) for row in r] + [(row["t"], "s", row) for row in s], key=lambda e: e[:2])
     for start in range(0, len(merged), 20):
         part = merged[start : start + 20]
@@ -420,12 +421,12 @@ def test_tumbling_state_goes(tmp_path: Path) -> None:
 
 def test_a_cache_that_is_deleted_comes_back_and_leaves_no_old_files(tmp_path: Path) -> None:
     root = tmp_path / "chunks"
-    rows = {side: streams.long_stream(side, 4, 40, 1, False) for side in "rs"}
+    rows = {side: cases.long_stream(side, 4, 40, 1, False) for side in "rs"}
     cluster = Cluster(spec_of("abs(r.x - s.a) <= 2", 50, cells=1), root)
     cluster.batch(rows["r"][:20], rows["s"][:20])
     shutil.rmtree(root)
     cluster.batch(rows["r"][20:], rows["s"][20:])
-    assert sorted(cluster.pairs) == expected(streams.BY_NAME["band"], Interval(-50, 50), rows["r"], rows["s"])
+    assert sorted(cluster.pairs) == expected(cases.BY_NAME["band"], Interval(-50, 50), rows["r"], rows["s"])
     assert root.stat().st_mode & 0o777 == 0o700
     kept = set((root / "test").iterdir())
     assert kept

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-import streams
 from feeds import EPOCH, Feed, R, S, seconds, timed
 from streamjoin.errors import OptionError, SchemaError, UnsupportedError, WindowError
-from streamjoin.testing import oracle
+from streamjoin.testing import cases, oracle
+from streamjoin.testing.rows import to_table
 
 pytestmark = pytest.mark.spark
 
@@ -29,24 +29,24 @@ def feed(spark: Any, tmp_path: Path) -> Feed:
 
 
 def frames(spark: Any, r: list[oracle.Row], s: list[oracle.Row]) -> tuple[Any, Any]:
-    return tuple(spark.createDataFrame(streams.table(timed(rows), schema)) for rows, schema in ((r, R), (s, S)))  # type: ignore[return-value]
+    return tuple(spark.createDataFrame(to_table(timed(rows), schema)) for rows, schema in ((r, R), (s, S)))  # type: ignore[return-value]
 
 
 def found(df: Any) -> list[tuple[int, int]]:
     return sorted((row.rid, row.sid) for row in df.select("rid", "sid").collect())
 
 
-def expected(case: streams.Case, window: Any, r: list[oracle.Row], s: list[oracle.Row]) -> list[tuple[int, int]]:
-    return oracle.pairs(oracle.arrivals_of_tables(r, s, ("t", "t")), case.holds, window, ("t", "t")).pairs
+def expected(case: cases.Case, window: Any, r: list[oracle.Row], s: list[oracle.Row]) -> list[tuple[int, int]]:
+    return oracle.pairs(oracle.arrivals_of_tables(r, s, ("t", "t")), case.holds, window, ("t", "t"))
 
 
-LONG = {side: streams.long_stream(side, 11, 300, 1, True) for side in "rs"}
+LONG = {side: cases.long_stream(side, 11, 300, 1, True) for side in "rs"}
 WINDOW = oracle.Interval(-5, 9)
 
 
 @pytest.mark.parametrize("name", ["band_2d", "equality", "string", "opaque", "function", "one_sided", "overlap"])
 def test_tables(spark: Any, name: str) -> None:
-    case = streams.BY_NAME[name]
+    case = cases.BY_NAME[name]
     r, s = frames(spark, LONG["r"], LONG["s"])
     out = sj.join(r, s, on=case.on, within=seconds(WINDOW), time="t")
     assert out.columns[:2] == ["rid", "t_r"]
@@ -57,7 +57,7 @@ def test_tables(spark: Any, name: str) -> None:
     "window", [oracle.Last(7, 20), oracle.TumblingRows(25), oracle.TumblingTime(13), oracle.Interval(3, 6, "left")]
 )
 def test_windows_of_tables(spark: Any, window: Any) -> None:
-    case = streams.BY_NAME["band"]
+    case = cases.BY_NAME["band"]
     r, s = frames(spark, LONG["r"], LONG["s"])
     out = sj.join(r, s, on=case.on, within=seconds(window), time="t", cells=3)
     assert found(out) == expected(case, window, LONG["r"], LONG["s"])
@@ -66,7 +66,7 @@ def test_windows_of_tables(spark: Any, window: Any) -> None:
 def test_a_stream_equals_tables_and_oracle_over_restarts_and_a_wiped_cache(
     feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case, r, s = streams.BY_NAME["band_2d"], LONG["r"], LONG["s"]
+    case, r, s = cases.BY_NAME["band_2d"], LONG["r"], LONG["s"]
     metrics: list[dict[str, Any]] = []
     from streamjoin.spark.chunk_files import cache_root
     from streamjoin.spark.metrics import JoinListener
@@ -106,7 +106,7 @@ def test_a_chain_of_joins_and_a_window(feed: Feed, spark: Any) -> None:
     """The second join meets results of the first by their time; a count per window follows downstream."""
     from pyspark.sql import functions as F
 
-    r, s = (streams.long_stream(side, 4, 80, 2, False) for side in "rs")
+    r, s = (cases.long_stream(side, 4, 80, 2, False) for side in "rs")
     for start in range(0, 80, 40):
         feed.add(r[start : start + 40], s[start : start + 40])
     end = max(r[-1]["t"], s[-1]["t"])
@@ -163,7 +163,7 @@ def test_time_zone_and_nullability_may_change(spark: Any, feed: Feed, zone: Call
     """Neither is part of the meaning: tables are joined in any zone, and a stream goes on in another."""
     from pyspark.sql import functions as F
 
-    case, r, s = streams.BY_NAME["band_2d"], LONG["r"][:200], LONG["s"][:200]
+    case, r, s = cases.BY_NAME["band_2d"], LONG["r"][:200], LONG["s"][:200]
     for start, name in ((0, "America/New_York"), (100, "Etc/UTC")):
         zone(name)
         feed.add(r[start : start + 100], s[start : start + 100])

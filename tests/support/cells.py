@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-import streams
 from streamjoin.options import Options
 from streamjoin.spark.cell import Cell
 from streamjoin.spark.cell_kernels import Engine, engine_of
 from streamjoin.spark.chunk_files import ChunkCache
 from streamjoin.spark.spec import CONTENT, JoinSpec, make_spec
 from streamjoin.spark.wire import pack, unpack, with_integers
-from streamjoin.testing import oracle
+from streamjoin.testing import cases, oracle
+from streamjoin.testing.rows import to_table
 from streamjoin.windows import SINCE_EVER
 
 
@@ -43,7 +43,7 @@ class DictState:
         del self.chunks[number]
 
 
-def spec_of(on: Any, within: Any, *, r: pa.Schema = streams.R, s: pa.Schema = streams.S, **options: Any) -> JoinSpec:
+def spec_of(on: Any, within: Any, *, r: pa.Schema = cases.R, s: pa.Schema = cases.S, **options: Any) -> JoinSpec:
     cells = options.pop("cells", 4)
     return make_spec(r, s, Options(on=on, within=within, time="t", **options), cells)
 
@@ -74,7 +74,7 @@ class Cluster:
         for side, rows in (("r", r), ("s", s)):
             if rows:
                 schema = self.engine.plan.schemas[side]
-                table = with_integers(streams.table(list(rows), schema), CONTENT, contents(rows, schema.names[0]))
+                table = with_integers(to_table(list(rows), schema), CONTENT, contents(rows, schema.names[0]))
                 for cell, part in self.engine.route(side, table):
                     arriving[cell][side].append(unpack(pack(part)))
                     self.copies += part.num_rows
@@ -105,6 +105,6 @@ class Cluster:
         return sum(unpack(data).num_rows for state in self.cells for data in state.chunks.values())
 
 
-def expected(case: streams.Case, window: Any, r: list[oracle.Row], s: list[oracle.Row]) -> list[tuple[int, int]]:
+def expected(case: cases.Case, window: Any, r: list[oracle.Row], s: list[oracle.Row]) -> list[tuple[int, int]]:
     arrivals = [("r", row) for row in r] + [("s", row) for row in s]
-    return oracle.pairs(arrivals, case.holds, window, ("t", "t")).pairs
+    return oracle.pairs(arrivals, case.holds, window, ("t", "t"))

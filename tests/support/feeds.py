@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import streams
-from streamjoin.testing import oracle
+from streamjoin.testing import cases, oracle
+from streamjoin.testing.rows import to_table
 
 EPOCH = dt.datetime.fromtimestamp(13 * 120_000_000, dt.UTC)  # where slices of 13 seconds begin
-R, S = streams.schemas(pa.timestamp("us", "UTC"), pa.timestamp("us", "UTC"))
+R, S = cases.schemas(pa.timestamp("us", "UTC"), pa.timestamp("us", "UTC"))
 
 
 def timed(rows: list[oracle.Row]) -> list[oracle.Row]:
@@ -22,7 +22,7 @@ def timed(rows: list[oracle.Row]) -> list[oracle.Row]:
 
 
 def seconds(window: Any) -> Any:
-    return streams.within(window, "seconds")
+    return cases.within(window, "seconds")
 
 
 class Folders:
@@ -37,7 +37,7 @@ class Folders:
     def add(self, r: list[oracle.Row], s: list[oracle.Row]) -> None:
         for side, rows, schema in (("r", r, R), ("s", s, S)):
             target = self.folder / side / f"{self.files:05}.parquet"
-            pq.write_table(streams.table(timed(rows), schema), target.with_suffix(".part"))
+            pq.write_table(to_table(timed(rows), schema), target.with_suffix(".part"))
             target.with_suffix(".part").rename(target)
         self.files += 1
 

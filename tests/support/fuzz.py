@@ -13,8 +13,9 @@ import streamjoin as sj
 from streamjoin.errors import DataError
 from streamjoin.predicate import as_tree
 from streamjoin.testing.expressions import E, columns, to_sql
-from streamjoin.testing.generate import Predicates, rows, schema, table
-from streamjoin.testing.oracle import Verdicts, matrix
+from streamjoin.testing.generate import Predicates, rows, schema
+from streamjoin.testing.meaning import Verdicts, matrix
+from streamjoin.testing.rows import to_table
 from streamjoin.testing.truth import evaluate_all
 
 R, S = schema("r"), schema("s")
@@ -40,7 +41,7 @@ def may_raise(want: Verdicts) -> bool:
 def all_in_one(trees: list[E], rs: list[dict[str, Any]], ss: list[dict[str, Any]]) -> list[np.ndarray]:
 
     parsed = [as_tree(to_sql(e)) for e in trees]
-    return [np.asarray(m) for m in evaluate_all(parsed, R, S, table(rs, R), table(ss, S))]
+    return [np.asarray(m) for m in evaluate_all(parsed, R, S, to_table(rs, R), to_table(ss, S))]
 
 
 def sample(seed: int, n: int, edges: bool) -> tuple[list[E], list[dict[str, Any]], list[dict[str, Any]]]:
@@ -63,7 +64,7 @@ def result_matrix(out: pa.Table, n_r: int, n_s: int) -> np.ndarray:
 
 
 def joined(on: Any, rs: list[dict[str, Any]], ss: list[dict[str, Any]], **options: Any) -> np.ndarray:
-    out = sj.join(table(rs, R), table(ss, S), on=on, within=1000, time="t", **options)
+    out = sj.join(to_table(rs, R), to_table(ss, S), on=on, within=1000, time="t", **options)
     return result_matrix(out, len(rs), len(ss))
 
 

@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 import typer
 
 import streamjoin as sj
-import streams
 from cells import Cluster, spec_of
 from streamjoin import spark
 from streamjoin.cli.main import app, main
+from streamjoin.testing import cases
 
 GOLDEN = Path(__file__).parents[1] / "data" / "nets.json"
 
@@ -35,7 +35,7 @@ WINDOWS = {
     "half open": sj.interval(-5, 9, closed="left"),
     "slices": sj.tumbling(13),
 }
-SQL = [case for case in streams.CASES if isinstance(case.on, str)]  # bytecode differs from Python to Python
+SQL = [case for case in cases.CASES if isinstance(case.on, str)]  # bytecode differs from Python to Python
 
 
 def observed() -> dict[str, Any]:
@@ -102,15 +102,15 @@ def fields(value: Any) -> list[str]:
 def signatures() -> dict[str, dict[str, str]]:
     """What a checkpoint's state is kept under."""
     found = {case.name: spec_of(case.on, 10).signature for case in SQL}
-    band = streams.BY_NAME["band_2d"].on
+    band = cases.BY_NAME["band_2d"].on
     found |= {f"band_2d, {name}": spec_of(band, window).signature for name, window in WINDOWS.items()}
     return found
 
 
 def manifest() -> dict[str, Any]:
     """What the first cell's manifest says after two micro-batches, but for sizes and digests of compressed rows."""
-    cluster = Cluster(spec_of(streams.BY_NAME["band_2d"].on, 10), None)
-    rows = {side: streams.long_stream(side, 5, 60, 1, True) for side in "rs"}
+    cluster = Cluster(spec_of(cases.BY_NAME["band_2d"].on, 10), None)
+    rows = {side: cases.long_stream(side, 5, 60, 1, True) for side in "rs"}
     for k in (0, 30):
         cluster.batch(rows["r"][k : k + 30], rows["s"][k : k + 30])
     kept = json.loads(cluster.cells[0].kept or b"{}")
@@ -122,10 +122,10 @@ def manifest() -> dict[str, Any]:
 def explanations() -> dict[str, str]:
     """What `explain` says; nothing of it depends on the machine."""
     options: dict[str, Any] = {"time": "t", "algorithm": "kang"}
-    found = {case.name: str(sj.explain(streams.R, streams.S, on=case.on, within=10, **options)) for case in SQL}
-    band = streams.BY_NAME["band_2d"].on
+    found = {case.name: str(sj.explain(cases.R, cases.S, on=case.on, within=10, **options)) for case in SQL}
+    band = cases.BY_NAME["band_2d"].on
     for name, window in {**WINDOWS, "rows": sj.last(r=500, s=1000)}.items():
-        found[f"band_2d, {name}"] = str(sj.explain(streams.R, streams.S, on=band, within=window, **options))
+        found[f"band_2d, {name}"] = str(sj.explain(cases.R, cases.S, on=band, within=window, **options))
     return found
 
 

@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import streamjoin as sj
-import streams
 from feeds import Feed, seconds
-from streamjoin.testing import oracle
+from streamjoin.testing import cases, oracle
 
 ARCHIVE = Path(__file__).parents[1] / "data" / "checkpoint-format-2.tar.gz"
 ROOT = "/@root@"
-CASE = streams.BY_NAME["band_2d"]
+CASE = cases.BY_NAME["band_2d"]
 WINDOW = oracle.Interval(-5, 9)
-ROWS = {side: streams.long_stream(side, 17, 160, 1, True) for side in "rs"}
+ROWS = {side: cases.long_stream(side, 17, 160, 1, True) for side in "rs"}
 STEP, BEFORE = 40, 80  # rows of a micro-batch, and of those behind the checkpoint
 
 

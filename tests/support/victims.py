@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 
 import spark_victim
-import streams
 from feeds import Folders
+from streamjoin.testing import cases
 from streamjoin.testing.oracle import Interval, Row, pairs
 
 ROWS, PATIENCE = 16, 400.0  # rows of a file; seconds
@@ -31,7 +31,7 @@ class Victim:
     def __init__(self, folder: Path, files: int, *arguments: str) -> None:
         self.folder, self._arguments = folder, arguments
         self._feed = Folders(folder)
-        self._rows = {side: streams.long_stream(side, 21, files * ROWS, 1, True) for side in "rs"}
+        self._rows = {side: cases.long_stream(side, 21, files * ROWS, 1, True) for side in "rs"}
         self._members: set[psutil.Process] = set()
         self._log = folder / "log"
         self.feed()
@@ -138,9 +138,9 @@ class Victim:
         """The results are those of the oracle, none missing, none twice."""
         count = self._feed.files * ROWS
         fed: list[tuple[str, Row]] = [(side, row) for side in "rs" for row in self._rows[side][:count]]
-        case, window = streams.BY_NAME["band_2d"], Interval(-spark_victim.WITHIN, spark_victim.WITHIN)
+        case, window = cases.BY_NAME["band_2d"], Interval(-spark_victim.WITHIN, spark_victim.WITHIN)
         assert case.on == spark_victim.ON
-        expected = pairs(fed, case.holds, window, ("t", "t")).pairs
+        expected = pairs(fed, case.holds, window, ("t", "t"))
         assert len(expected) > len(fed)
         found = json.loads((self.folder / "done").read_text())
         assert set(found) == ({"out", "tables"} if "--tables" in self._arguments else {"out"})

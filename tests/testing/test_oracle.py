@@ -10,18 +10,10 @@ import pytest
 
 from spark_rows import spark_rows
 from streamjoin.testing.expressions import I32, NULL, STRING, E, columns, lit, nodes, op, to_sql
-from streamjoin.testing.generate import ARROW, TYPES, Predicates, rows, schema, table
-from streamjoin.testing.oracle import (
-    Interval,
-    Last,
-    TumblingRows,
-    TumblingTime,
-    arrivals_of_tables,
-    matrix,
-    pairs,
-    predicate,
-    split_late,
-)
+from streamjoin.testing.generate import ARROW, TYPES, Predicates, rows, schema
+from streamjoin.testing.meaning import matrix, predicate
+from streamjoin.testing.oracle import Interval, Last, TumblingRows, TumblingTime, arrivals_of_tables, pairs, split_late
+from streamjoin.testing.rows import to_table
 
 
 @pytest.mark.parametrize("edges", [False, True], ids=["small", "edges"])
@@ -31,7 +23,7 @@ def test_agrees_with_spark(spark: Any, soak: bool, edges: bool) -> None:
     for _ in range(40 if soak else 1):
         trees = [draw.tree(rng.choice((1, 2, 3))) for _ in range(180)] + [draw.shape() for _ in range(60)]
         rs, ss = rows(rng, 14, "r", edges), rows(rng, 14, "s", edges)
-        left, right = (spark_rows(spark, table(x, schema(side))) for x, side in ((rs, "r"), (ss, "s")))
+        left, right = (spark_rows(spark, to_table(x, schema(side))) for x, side in ((rs, "r"), (ss, "s")))
         joined = left.alias("r").crossJoin(right.alias("s"))
         texts = [to_sql(e) for e in trees]
         # A few dozen expressions per query: beyond that Spark's generated code grows too large to compile.
@@ -94,8 +86,8 @@ def test_agrees_with_duckdb() -> None:
             trees.append(e)
     rs, ss = rows(rng, 20, "r"), rows(rng, 20, "s")
     with duckdb.connect() as db:
-        db.register("tr", table(rs, schema("r")))
-        db.register("ts", table(ss, schema("s")))
+        db.register("tr", to_table(rs, schema("r")))
+        db.register("ts", to_table(ss, schema("s")))
         selected = ", ".join(f"coalesce(({to_sql(e)}), false) AS c{i}" for i, e in enumerate(trees))
         answer = db.sql(f"SELECT r.rid, s.sid, {selected} FROM tr r, ts s").to_arrow_table()
     i, j = answer["rid"].to_numpy(), answer["sid"].to_numpy()
@@ -160,7 +152,7 @@ def test_windows_by_hand() -> None:
     """The sentences of the semantics, worked out by hand."""
 
     def of(window: Any, rs: list[dict[str, Any]], ss: list[dict[str, Any]]) -> list[tuple[Any, Any]]:
-        return pairs(arrivals_of_tables(rs, ss, TIME), EVERYTHING, window, TIME).pairs
+        return pairs(arrivals_of_tables(rs, ss, TIME), EVERYTHING, window, TIME)
 
     assert of(Interval(-10, 5), at("r", 100), at("s", 89, 90, 105, 106)) == [(0, 1), (0, 2)]
     assert of(Interval(-10, 5, "neither"), at("r", 100), at("s", 90, 91, 104, 105)) == [(0, 1), (0, 2)]

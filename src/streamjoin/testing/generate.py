@@ -25,7 +25,6 @@ from streamjoin.testing.expressions import (
     I32,
     I64,
     INTERVAL,
-    NULL,
     STRING,
     TS,
     E,
@@ -132,24 +131,6 @@ def rows(rng: Random, n: int, side: str, edges: bool = False) -> list[dict[str, 
 
 def schema(side: str) -> pa.Schema:
     return pa.schema([(f"{side}id", pa.int64()), ("t", pa.int64()), *ARROW.items()])
-
-
-def table(rows_: list[dict[str, Any]], schema_: pa.Schema) -> pa.Table:
-    """Rows of the oracle as an Arrow table of the given schema."""
-
-    def plain(v: Any) -> Any:
-        return float(v) if isinstance(v, np.floating) else v
-
-    arrays = []
-    for field in schema_:
-        values = [plain(row[field.name]) for row in rows_]
-        if pa.types.is_date32(field.type):
-            arrays.append(pa.array(values, pa.int32()).cast(field.type))
-        elif pa.types.is_timestamp(field.type):
-            arrays.append(pa.array(values, pa.int64()).cast(field.type))
-        else:
-            arrays.append(pa.array(values, field.type))
-    return pa.Table.from_arrays(arrays, schema=schema_)
 
 
 class Predicates:
@@ -357,6 +338,3 @@ def python_value(v: Any, t: T) -> Any:
     if t.kind == "date":
         return dt.date(1970, 1, 1) + dt.timedelta(days=v)
     return v
-
-
-__all__ = ["ARROW", "BASE", "NULL", "TYPES", "Predicates", "python_value", "rows", "schema", "table"]

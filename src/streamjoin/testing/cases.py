@@ -1,4 +1,9 @@
-"""Two small schemas, the predicates of the join tests, and Hypothesis strategies for streams and windows."""
+"""Two small schemas, predicates over them, and rows for them: what an engine is asked to join.
+
+Side r has the columns rid, t, k, x, y, z, w, nm, note; side s has sid, t, k, a, b, c, tol, nm, note. `rid` and `sid`
+number the rows, `t` is their time. Values are few, so that many pairs match: nulls, NaN, infinities and both zeros
+among them. `note` is a list, which no predicate reads and every result carries.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +15,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin.testing import oracle
 from streamjoin.testing.expressions import F32, F64, I32, I64, STRING, E, T, col, lit, mirror, op, to_sql
-from streamjoin.testing.oracle import Interval, Last, TumblingRows, TumblingTime, Window
+from streamjoin.testing.meaning import predicate
+from streamjoin.testing.oracle import Interval, Last, Row, TumblingRows, TumblingTime, Window
 
 R_TYPES: dict[str, T] = {"k": I32, "x": I64, "y": F64, "z": F32, "w": I32, "nm": STRING}
 S_TYPES: dict[str, T] = {"k": I32, "a": I64, "b": F64, "c": F32, "tol": I64, "nm": STRING}
@@ -28,51 +32,67 @@ def _schema(side: str, types: dict[str, T], time: pa.DataType) -> pa.Schema:
 
 
 def schemas(time_r: pa.DataType | None = None, time_s: pa.DataType | None = None) -> tuple[pa.Schema, pa.Schema]:
+    """The schemas of r and s; times are integers unless told otherwise."""
     return _schema("r", R_TYPES, time_r or pa.int64()), _schema("s", S_TYPES, time_s or pa.int64())
 
 
 R, S = schemas()
+SCHEMAS = {"r": R, "s": S}
 
 
 def r(name: str) -> E:
+    """A column of r, for an expression."""
     return col("r", name, R_TYPES[name])
 
 
 def s(name: str) -> E:
+    """A column of s, for an expression."""
     return col("s", name, S_TYPES[name])
 
 
 def band(x: E, y: E, below: Any, above: Any) -> E:
+    """x BETWEEN y - below AND y + above."""
     return op("between", x, op("sub", y, lit(below)), op("add", y, lit(above)))
 
 
 def near(x: E, y: E, width: E) -> E:
+    """abs(x - y) <= width."""
     return op("le", op("abs", op("sub", x, y)), width)
 
 
 @dataclass(frozen=True, repr=False)
 class Case:
-    """A predicate, how it is given to the package, and the access paths that can serve it."""
+    """A predicate in every form that an engine may want it in.
+
+    >>> case = BY_NAME["band"]
+    >>> case.on, case.holds({"x": 1}, {"a": 3})
+    ('r.x BETWEEN s.a - 2 AND s.a + 2', True)
+    """
 
     name: str
-    on: Any
-    holds: Callable[[oracle.Row, oracle.Row], bool]
-    access: tuple[str, ...]
-    tree: E | None = None
+    on: Any  # as streamjoin takes it: SQL text, or a Python function
+    holds: Callable[[Row, Row], bool]  # as a function of two rows
+    access: tuple[str, ...]  # streamjoin's access paths that can serve it
+    tree: E | None = None  # as an expression, unless it is a Python function
 
     def __repr__(self) -> str:
         return f"Case({self.name}: {self.on})"
 
 
+def case_of(name: str, tree: E, *access: str) -> Case:
+    """The case of an expression."""
+    return Case(name, to_sql(tree), predicate(tree), access, tree)
+
+
 def _case(name: str, tree: E, *access: str) -> Case:
-    return Case(name, to_sql(tree), oracle.predicate(tree), ("auto", "scan", *access), tree)
+    return case_of(name, tree, "auto", "scan", *access)
 
 
 def _function(row_r: Any, row_s: Any) -> Any:
     return abs(row_r.x - row_s.a) <= 2 and row_r.k == row_s.k
 
 
-def _function_holds(row_r: oracle.Row, row_s: oracle.Row) -> bool:
+def _function_holds(row_r: Row, row_s: Row) -> bool:
     used = (row_r["x"], row_r["k"], row_s["a"], row_s["k"])
     return None not in used and bool(_function(SimpleNamespace(**row_r), SimpleNamespace(**row_s)))
 
@@ -107,90 +127,60 @@ CASES = [
 ]
 BY_NAME = {case.name: case for case in CASES}
 
-FLOATS = [
-    0.0,
-    0.1,
-    0.2,
-    0.3,
-    0.1 + 0.2,
-    0.5,
-    1.0,
-    1.3,
-    2.0,
-    -0.0,
-    math.nan,
-    math.inf,
-    -math.inf,
-    None,
-    None,
-    0.8,
-]
-GAPS = [1, 0, 0, 2, 0, 1, 5, 0, 3, 30]
-NAMES = ["a", "b", "", "ab", None]
+_FLOATS = [0.0, 0.1, 0.2, 0.3, 0.1 + 0.2, 0.5, 1.0, 1.3, 2.0, -0.0, math.nan, math.inf, -math.inf, None, None, 0.8]
+_GAPS = [1, 0, 0, 2, 0, 1, 5, 0, 3, 30]
+_NAMES = ["a", "b", "", "ab", None]
+CODES = 10**8
 
 
-def _decode(side: str, n: int, code: int) -> oracle.Row:
-    """A row from one number: Hypothesis then draws, and shrinks, one integer per row."""
+def _row(side: str, n: int, code: int) -> Row:
+    """A row from one number below CODES: Hypothesis then draws, and shrinks, one integer per row."""
 
     def pick(options: list[Any]) -> Any:
         nonlocal code
         code, i = divmod(code, len(options))
         return options[i]
 
-    gap, back = pick(GAPS), pick([0, 0, 0, 1, 2, 3, 6])
+    gap, back = pick(_GAPS), pick([0, 0, 0, 1, 2, 3, 6])
     k = pick([0, 1, 2, None, 1])
     x = pick([*range(6), *range(-6, 0), None])
-    y = pick(FLOATS)
-    z = pick(FLOATS)
+    y = pick(_FLOATS)
+    z = pick(_FLOATS)
     wide = pick([1, 0, 2, 3, -1, None])
-    nm = pick(NAMES)
+    nm = pick(_NAMES)
     z = None if z is None else np.float32(z)
     row = {f"{side}id": n, "gap": gap, "back": back, "k": k, "nm": nm, "note": [f"{side}{n}", None]}
     own = {"x": x, "y": y, "z": z, "w": wide} if side == "r" else {"a": x, "b": y, "c": z, "tol": wide}
     return {**row, **own}
 
 
-@st.composite
-def stream(draw: Any, side: str, disorder: bool, max_size: int = 24) -> list[oracle.Row]:
-    """Rows in order of arrival: bursts of equal times, pauses, and with `disorder` steps back of up to 6."""
-    codes = draw(st.lists(st.integers(0, 10**8 - 1), max_size=max_size))
-    speed = draw(st.sampled_from([1, 1, 0, 3]))
-    return _timed(side, codes, speed, draw(st.integers(-5, 5)), disorder)
+def long_stream(side: str, seed: int, size: int, speed: int, disorder: bool) -> list[Row]:
+    """Rows from a seed: long enough to fill batches and to go round all workers, too long to be shrunk."""
+    codes = np.random.default_rng([seed, side == "r"]).integers(0, CODES, size)
+    return stream_of(side, [int(code) for code in codes], speed, 0, disorder)
 
 
-def long_stream(side: str, seed: int, size: int, speed: int, disorder: bool) -> list[oracle.Row]:
-    """As `stream`, from a seed: long enough to fill batches and to go round all workers, too long to be shrunk."""
-    codes = np.random.default_rng([seed, side == "r"]).integers(0, 10**8, size)
-    return _timed(side, [int(code) for code in codes], speed, 0, disorder)
+def stream_of(side: str, codes: list[int], speed: int, now: int, disorder: bool) -> list[Row]:
+    """Rows from numbers, in order of arrival from the time `now` on; with `disorder`, steps back of up to 6.
 
-
-def _timed(side: str, codes: list[int], speed: int, now: int, disorder: bool) -> list[oracle.Row]:
+    >>> [row["t"] for row in stream_of("r", [0, 3, 6], speed=2, now=10, disorder=False)]
+    [12, 16, 26]
+    """
     out = []
     for n, code in enumerate(codes):
-        row = _decode(side, n, code)
+        row = _row(side, n, code)
         now += speed * row.pop("gap")
-        row["t"] = now - (row["back"] if disorder else 0)
-        del row["back"]
-        out.append(row)
+        back = row.pop("back")
+        out.append({**row, "t": now - (back if disorder else 0)})
     return out
 
 
-@st.composite
-def intervals(draw: Any) -> Interval:
-    lower = draw(st.integers(-8, 8))
-    width = draw(st.integers(0, 10))
-    closed = draw(st.sampled_from(["both", "both", "left", "right", "neither"]))
-    return Interval(lower, lower + width, closed if width >= 2 else "both")
-
-
-symmetric = st.integers(0, 12).map(lambda w: Interval(-w, w))
-lasts = st.builds(Last, st.integers(1, 6), st.integers(1, 6))
-time_windows = st.one_of(symmetric, intervals(), st.integers(1, 15).map(TumblingTime))
-count_windows = st.one_of(lasts, st.integers(1, 6).map(TumblingRows))
-
-
 def within(window: Window, unit: str = "") -> Any:
-    """The window as the package spells it; `unit` turns its integers into durations."""
+    """The oracle's window as streamjoin spells it; `unit` turns its integers into durations.
+
+    >>> within(Interval(-5, 5)), within(Interval(-5, 5), "seconds"), within(Last(3, 4))
+    (5, '5 seconds', last(r=3, s=4))
+    """
 
     def size(n: int) -> Any:
         return f"{n} {unit}" if unit else n
@@ -211,25 +201,7 @@ def within(window: Window, unit: str = "") -> Any:
     raise TypeError(window)
 
 
-def table(rows: list[oracle.Row], schema: pa.Schema) -> pa.Table:
-    columns = []
-    for field in schema:
-        values = [float(v) if isinstance(v := row[field.name], np.floating) else v for row in rows]
-        columns.append(pa.array(values, field.type))
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def batch(rows: list[oracle.Row], schema: pa.Schema) -> pa.RecordBatch:
-    whole = table(rows, schema).combine_chunks()
-    return whole.to_batches()[0] if rows else pa.RecordBatch.from_pylist([], schema)
-
-
-def pairs_of(out: pa.Table | pa.RecordBatch) -> list[tuple[int, int]]:
-    return list(zip(out["rid"].to_pylist(), out["sid"].to_pylist(), strict=True))
-
-
 def swapped(case: Case) -> Case:
     """The mirrored predicate over schemas whose sides (and column names with them) have changed places."""
     assert case.tree is not None
-    tree = mirror(case.tree)
-    return Case(case.name, to_sql(tree), oracle.predicate(tree), case.access, tree)
+    return case_of(case.name, mirror(case.tree), *case.access)
