@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin.plan import shape as planned
 from streamjoin.tables import crew, search, whole
-from streamjoin.testing import oracle
-from streams import CASES, Case, R, S, count_windows, pairs_of, stream, table, time_windows, within
+from streamjoin.testing.cases import CASES, Case
+from streamjoin.testing.rows import pairs_of
+from streamjoin.testing.strategies import table_joins
 
-TIME = ("t", "t")
 EVERY = 12  # shapes that are tried of a join
 
 
@@ -54,17 +54,12 @@ def by_every_shape(join: Callable[[], pa.Table]) -> Iterator[tuple[str, pa.Table
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @given(data=st.data())
 def test_every_shape(case: Case, data: st.DataObject) -> None:
-    rs, ss = data.draw(stream("r", disorder=True)), data.draw(stream("s", disorder=True))
-    window = data.draw(st.one_of(time_windows, time_windows, count_windows))
+    join = data.draw(table_joins([case], orders=[False]))
     workers = data.draw(st.sampled_from([1, 2, 3, 7]))
-    want = oracle.pairs(oracle.arrivals_of_tables(rs, ss, TIME), case.holds, window, TIME).pairs
-    left, right = table(rs, R), table(ss, S)
-
-    def join() -> pa.Table:
-        return sj.join(left, right, on=case.on, within=within(window), time="t", workers=workers)
-
-    for shape, out in by_every_shape(join):
-        assert sorted(pairs_of(out)) == want, shape
+    left, right = join.r, join.s
+    for shape, out in by_every_shape(lambda: sj.join(left, right, **join.options, workers=workers)):
+        note(shape)
+        join.verify(out)
 
 
 SIGNS = ["<", "<=", ">", ">=", "="]
