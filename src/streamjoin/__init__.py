@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from streamjoin.predicate.operations import PUBLIC
 from streamjoin.windows import KINDS
 
 __version__ = "0.1.0"
@@ -14,48 +15,18 @@ if TYPE_CHECKING:
     from streamjoin.api import join as join
     from streamjoin.live.join import Join as Join
     from streamjoin.plan.explain import Explanation as Explanation
-    from streamjoin.predicate.expressions import (
-        cast as cast,
-    )
-    from streamjoin.predicate.expressions import (
-        ceil as ceil,
-    )
-    from streamjoin.predicate.expressions import (
-        coalesce as coalesce,
-    )
-    from streamjoin.predicate.expressions import (
-        div as div,
-    )
-    from streamjoin.predicate.expressions import (
-        floor as floor,
-    )
-    from streamjoin.predicate.expressions import (
-        greatest as greatest,
-    )
-    from streamjoin.predicate.expressions import (
-        least as least,
-    )
-    from streamjoin.predicate.expressions import (
-        lit as lit,
-    )
-    from streamjoin.predicate.expressions import (
-        r as r,
-    )
-    from streamjoin.predicate.expressions import (
-        s as s,
-    )
-    from streamjoin.predicate.expressions import (
-        sqrt as sqrt,
-    )
-    from streamjoin.predicate.expressions import (
-        when as when,
-    )
+    from streamjoin.predicate.expressions import cast as cast
+    from streamjoin.predicate.expressions import div as div
+    from streamjoin.predicate.expressions import lit as lit
+    from streamjoin.predicate.expressions import r as r
+    from streamjoin.predicate.expressions import s as s
+    from streamjoin.predicate.expressions import when as when
     from streamjoin.results.output import Punctuation as Punctuation
     from streamjoin.windows.interval import interval as interval
     from streamjoin.windows.last import last as last
     from streamjoin.windows.tumbling import tumbling as tumbling
 
-_OPERATORS = ("r", "s", "least", "greatest", "floor", "ceil", "sqrt", "when", "cast", "div", "lit", "coalesce")
+_EXPRESSIONS = ("r", "s", "when", "cast", "div", "lit", *PUBLIC)
 _ERRORS = (
     "StreamjoinError",
     "PredicateError",
@@ -78,7 +49,7 @@ _HOMES = {
     "explain": "streamjoin.api",
     "Explanation": "streamjoin.plan.explain",
     **{name: kind.home for name, kind in KINDS.items()},
-    **dict.fromkeys(_OPERATORS, "streamjoin.predicate.expressions"),
+    **dict.fromkeys(_EXPRESSIONS, "streamjoin.predicate.expressions"),
     **dict.fromkeys(_ERRORS, "streamjoin.errors"),
 }
 

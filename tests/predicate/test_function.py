@@ -190,7 +190,8 @@ def test_a_negation_promises_nothing() -> None:
     [
         lambda r, s: random.random() < 0.5 and r.k == s.k,
         lambda r, s: TABLE["k"] == r.k,
-        lambda r, s: math.sqrt(r.x) < 2 and r.k == s.k,
+        lambda r, s: np.random.default_rng().random() < 0.5 and r.k == s.k,
+        lambda r, s: math.nothing(r.x) < 2 and r.k == s.k,
         lambda r, s: [r.x, s.a][0] < 3 and float(r.x) < 1,
         lambda r, s: any(r.x < k for k in (1, 2)),
         looping,
@@ -200,6 +201,14 @@ def test_a_negation_promises_nothing() -> None:
 )
 def test_what_cannot_be_followed_gives_no_hint(fn: Any) -> None:
     assert trace(fn) == []
+
+
+def test_mathematics_is_followed() -> None:
+    """What SQL means by the same name becomes part of a hint; other functions do not hide the rest."""
+    turn = math.cos
+    assert hints(lambda r, s: abs(r.x - s.a) <= math.degrees(2)) == [f"abs(r.x - s.a) <= {math.degrees(2)}D"]
+    assert hints(lambda r, s: np.sin(r.x) <= turn(s.a) and r.k == s.k) == ["sin(r.x) <= cos(s.a)", "r.k = s.k"]
+    assert hints(lambda r, s: math.erf(r.x) < 1 and math.log(r.x) < s.a < math.pi) == [f"s.a < {math.pi}D"]
 
 
 def test_too_many_paths_give_no_hint() -> None:

@@ -12,8 +12,9 @@ import pytest
 from streamjoin.errors import PredicateError, SchemaError
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.expressions import lit, r, s
+from streamjoin.predicate.operations import OPERATIONS
 from streamjoin.predicate.resolve import resolve
-from streamjoin.predicate.tree import COMPARISONS, OPS, Node, physical, to_sql, walk
+from streamjoin.predicate.tree import Node, physical, to_sql, walk
 from streamjoin.predicate.types import BOOL, INT16, INT32, INT64, from_arrow, interval, sql_name, timestamp
 
 ARROW = pa.schema(
@@ -46,8 +47,8 @@ def typed(on: Any, left: pa.Schema = ARROW, right: pa.Schema = S) -> Node:
     assert tree.type == BOOL
     for node in walk(tree):
         assert node.type is not None, to_sql(node)
-        assert node.op in OPS, node.op
-        if node.op in COMPARISONS:
+        assert node.op in OPERATIONS or node.op in ("column", "literal"), node.op
+        if node.op in OPERATIONS and OPERATIONS[node.op].rule == "comparison":
             assert node.args[0].type == node.args[1].type, to_sql(node)
         if node.op in ("least", "greatest", "coalesce"):
             assert {arg.type for arg in node.args} == {node.type}
@@ -166,7 +167,7 @@ def test_operands_meet_in_sparks_type(spark: Any) -> None:
     for k, e in enumerate(COMPARED):
         theirs = plan.projectList().apply(k).child().left().dataType().simpleString()
         compared = typed(e)
-        assert compared.op in COMPARISONS, e
+        assert OPERATIONS[compared.op].rule == "comparison", e
         ours = sql_name(compared.args[0].type)  # type: ignore[arg-type]
         if ours != spark_type(theirs):
             different.append((e, ours, theirs))

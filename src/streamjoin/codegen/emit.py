@@ -17,6 +17,7 @@ from itertools import chain
 from streamjoin.codegen.emit_numbers import Numbers
 from streamjoin.codegen.values import Slot, Value, digest, either, range_of, type_of
 from streamjoin.predicate import tree
+from streamjoin.predicate.operations import OPERATIONS
 from streamjoin.predicate.tree import Node, too_large
 from streamjoin.predicate.types import Type
 
@@ -63,9 +64,8 @@ class Emitter(Numbers):
         handler: Callable[[Node], Value] | None = getattr(self, f"_{node.op}", None)
         if handler is not None:
             return handler(node)
-        if node.op in ("eq", "ne", "lt", "le", "gt", "ge"):
-            return self._comparison(node)
-        raise AssertionError(f"no code for {node.op}")
+        row = OPERATIONS[node.op]
+        return self._comparison(node) if row.rule == "comparison" else self.filled(node, row)
 
     # leaves
 
@@ -166,8 +166,7 @@ class Emitter(Numbers):
             return equal if op == "eq" else f"not ({equal})"
         if kind == "float":
             return _compare_floats(op, a, b)
-        sign = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}[op]
-        return f"{a.code} {sign} {b.code}"
+        return f"{a.code} {OPERATIONS[op].code} {b.code}"
 
     def _same_text(self, left: Node, right: Node) -> str:
         return " & ".join(f"({a} == {b})" for a, b in zip(self.halves(left), self.halves(right), strict=True))

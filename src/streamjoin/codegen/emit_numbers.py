@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from streamjoin.codegen.values import INT64_MAX, INT64_MIN, Value, Writer, derived, either, range_of, type_of
+from streamjoin.predicate.operations import OPERATIONS, Operation
 from streamjoin.predicate.tree import Node, brief
 from streamjoin.predicate.types import Type
 
@@ -17,24 +18,32 @@ DAY = 86400
 
 
 class Numbers(Writer):
-    """One method per operation, called with the node."""
+    """A method for each operation that a template cannot tell, called with the node."""
+
+    def filled(self, node: Node, row: Operation) -> Value:
+        """An operation by its template."""
+        values = [self.value(arg) for arg in node.args]
+        null, bad = self.flags(*values)
+        codes = [value.code for value in values]
+        if row.undefined:
+            null = self.any((null, self.set(row.undefined.format(*codes))))
+        return Value(self.set(row.code.format(*codes)), null, bad)
 
     def _add(self, node: Node) -> Value:
-        return self._arithmetic(node, "+", "add_checked", lambda a, b: (a.low + b.low, a.high + b.high))
+        return self._arithmetic(node, lambda a, b: (a.low + b.low, a.high + b.high))
 
     def _sub(self, node: Node) -> Value:
-        return self._arithmetic(node, "-", "sub_checked", lambda a, b: (a.low - b.high, a.high - b.low))
+        return self._arithmetic(node, lambda a, b: (a.low - b.high, a.high - b.low))
 
     def _mul(self, node: Node) -> Value:
         def corners(a: Value, b: Value) -> tuple[int, int]:
             products = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
             return min(products), max(products)
 
-        return self._arithmetic(node, "*", "mul_checked", corners)
+        return self._arithmetic(node, corners)
 
-    def _arithmetic(
-        self, node: Node, sign: str, checked: str, bounds: Callable[[Value, Value], tuple[int, int]]
-    ) -> Value:
+    def _arithmetic(self, node: Node, bounds: Callable[[Value, Value], tuple[int, int]]) -> Value:
+        sign = OPERATIONS[node.op].code
         a, b = (self.value(arg) for arg in node.args)
         null, bad = self.flags(a, b)
         t = type_of(node)
@@ -45,7 +54,7 @@ class Numbers(Writer):
             return self._narrow(Value(self.set(f"{a.code} {sign} {b.code}"), null, bad, low, high), *range_of(t))
         if low >= INT64_MIN and high <= INT64_MAX:
             return Value(self.set(f"{a.code} {sign} {b.code}"), null, bad, low, high)
-        pair = self.set(f"{checked}({a.code}, {b.code})")
+        pair = self.set(f"{node.op}_checked({a.code}, {b.code})")
         up = None
         if bad is None:
             up = self.set(f"({a.code} < 0) == ({b.code} < 0)" if sign == "*" else f"{a.code} >= 0")
@@ -58,12 +67,6 @@ class Numbers(Writer):
         outside = f"({value.code} < np.int64({low})) | ({value.code} > np.int64({high}))"
         bad = self.set(either((value.bad, outside)) or "False")
         return Value(value.code, value.null, bad, max(low, value.low), min(high, value.high))
-
-    def _div(self, node: Node) -> Value:
-        a, b = (self.value(arg) for arg in node.args)
-        null, bad = self.flags(a, b)
-        zero = self.set(f"{b.code} == 0.0")
-        return Value(self.set(f"{a.code} / {b.code}"), self.any((null, zero)), bad)
 
     def _intdiv(self, node: Node) -> Value:
         a, b, special, null, bad = self._division(node)
@@ -133,9 +136,13 @@ class Numbers(Writer):
             return derived(a, code=self.set(f"{sign}(({sign}{a.code}) // np.int64({10**source.scale}))"))
         return derived(a, code=self.set(f"to_int64({function}({a.code}))"), low=INT64_MIN, high=INT64_MAX)
 
-    def _sqrt(self, node: Node) -> Value:
-        a = self.value(node.args[0])
-        return derived(a, code=self.set(f"np.sqrt({a.code})"))
+    def _round(self, node: Node) -> Value:
+        source = type_of(node.args[0])
+        if source.kind != "decimal":
+            return self.filled(node, OPERATIONS[node.op])
+        a, unit = self.value(node.args[0]), 10**source.scale
+        half = self.set(f"np.int64({-unit // 2}) if {a.code} < 0 else np.int64({unit // 2})")
+        return derived(a, code=self.set(f"truncated_div({a.code} + {half}, np.int64({unit}))"))
 
     def _cast(self, node: Node) -> Value:
         a, source, target = self.value(node.args[0]), type_of(node.args[0]), type_of(node)

@@ -179,11 +179,9 @@ class Translator:
         name, args = _name(node.func), [self._code(arg) for arg in node.args]
         if name in _CASTS:
             return self._as(args[0], _CASTS[name])
-        if name in ("np.floor", "np.ceil", "np.sqrt"):
-            value = args[0] if args[0].type in "fd" else self._as(args[0], "d")
-            return Code(f"{name[3:]}({value.text})", value.type)
-        if name == "np.fmod":
-            return Code(f"fmod({args[0].text}, {args[1].text})", args[0].type)
+        if name.startswith("np."):  # exact functions of floats, which OpenCL C and NumPy name alike
+            kind = "f" if all(arg.type == "f" for arg in args) else "d"
+            return Code(f"{name[3:]}({', '.join(self._as(arg, kind).text for arg in args)})", kind)
         if name == "to_int64":
             return Code(f"to_int64({self._as(args[0], 'd').text})", "i")
         if name == "truncated_div":

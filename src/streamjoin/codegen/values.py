@@ -69,9 +69,11 @@ class Writer(ABC):
         code = either(flags)
         return self.set(code) if code is not None and len(code) > INLINE else code
 
-    def flags(self, a: Value, b: Value) -> tuple[str | None, str | None]:
-        """Null and bad of what is computed from both."""
-        return self.any((a.null, b.null)), self.any((a.bad, b.bad))
+    def flags(self, *values: Value) -> tuple[str | None, str | None]:
+        """Null and bad of what is computed from all of them."""
+        if len(values) == 1:
+            return values[0].null, values[0].bad
+        return self.any(value.null for value in values), self.any(value.bad for value in values)
 
 
 def derived(a: Value, code: str, low: int = INT64_MIN, high: int = INT64_MAX) -> Value:

@@ -17,7 +17,8 @@ from streamjoin.algorithms.hells import WORD
 from streamjoin.codegen.opencl import HELPERS, HELPERS_DOUBLE, LANES, Translator
 from streamjoin.codegen.program import Program
 from streamjoin.errors import PredicateError
-from streamjoin.predicate.tree import OTHER, walk
+from streamjoin.predicate.operations import is_exact
+from streamjoin.predicate.tree import OTHER, brief, walk
 
 HEAD = 16  # words before the results: the trouble that a comparison met
 WIDE = 8  # tuples whose boxes and key hashes are looked at together: 256 bits of float
@@ -126,6 +127,12 @@ class Source:
             raise PredicateError(
                 f'algorithm="hells" cannot run the Python function {function.value.__name__} on a device; write the '
                 'predicate as SQL text or as an expression of streamjoin.r and streamjoin.s, or use algorithm="grid"'
+            )
+        inexact = next((node for node in walk(program.analysis.tree) if not is_exact(node.op)), None)
+        if inexact is not None:
+            raise PredicateError(
+                f'algorithm="hells" cannot compute {brief(inexact)} on a device: {inexact.op} may differ there in the '
+                'last bit; compute it as a column before joining, or use algorithm="grid"'
             )
         self._program = program
         self._dims = program.scan_dims

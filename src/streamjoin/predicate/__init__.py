@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamjoin.errors import PredicateError, shown
-from streamjoin.predicate.tree import Node
+
+if TYPE_CHECKING:
+    from streamjoin.predicate.tree import Node
 
 
 def as_tree(on: Any) -> Node:
@@ -24,7 +26,9 @@ def as_tree(on: Any) -> Node:
     if isinstance(on, Expression):
         return on.node
     if isinstance(on, bool):
-        return Node("literal", value=on)
+        from streamjoin.predicate.tree import literal
+
+        return literal(on)
     if callable(on) and not isinstance(on, (Side, When)):
         from streamjoin.predicate.function import from_callable
 

@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from streamjoin.predicate.operations import OPERATIONS
 from streamjoin.predicate.tree import Node, bottom_up, columns, physical, sides, to_sql, walk
 from streamjoin.predicate.types import BOOL
 
@@ -28,8 +29,6 @@ STEPS = 16  # so many roundings a slack is enough for; more of them get more
 MAX_CONSTRAINTS = 200  # of either side, among which the best are looked for
 MAX_STEPS = 200  # a sum longer than that is left to the exact test
 LARGE = 10**300  # factors and constants beyond that are, too
-
-_INVERSE = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 
 
 @dataclass(frozen=True)
@@ -147,11 +146,14 @@ def conjuncts(node: Node) -> list[Node]:
                 stack.extend((arg, negated != (part.op == "not")) for arg in reversed(part.args))
         elif not negated:
             found.append(part)
-        elif part.op in _INVERSE:
-            found.append(Node(_INVERSE[part.op], part.args, None, BOOL))
         else:
-            found.append(Node("not", (part,), None, BOOL))
+            row = OPERATIONS.get(part.op)
+            found.append(Node(row.negated, part.args, None, BOOL) if row and row.negated else _not(part))
     return found
+
+
+def _not(node: Node) -> Node:
+    return Node("not", (node,), None, BOOL)
 
 
 _Columns = frozenset[tuple[str, str]]
@@ -181,11 +183,11 @@ def _rejects(node: Node, args: list[_Columns], spreads: dict[Node, _Columns]) ->
 def _spreads(node: Node, args: list[_Columns]) -> _Columns:
     if node.op == "column":
         return frozenset({node.value})
-    if node.op in ("literal", "is_null", "eq_null_safe", "case", "coalesce", "and", "or"):
+    row = OPERATIONS.get(node.op)
+    null = row.null if row else "any"  # of a literal nothing; of a Python function, whose null never matches, any
+    if null == "own":
         return frozenset()
-    if node.op in ("least", "greatest"):
-        return frozenset.intersection(*args)
-    return frozenset().union(*args)
+    return frozenset.intersection(*args) if null == "all" else frozenset().union(*args)
 
 
 def _harvest(node: Node, equalities: list[tuple[Node, Node]], constraints: list[Constraint], exactly: bool) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from streamjoin.errors import PredicateError, cut
 from streamjoin.predicate.coerce import FLOATING, cast_to, decimal_of, mismatch, show, wider
 from streamjoin.predicate.fold import fold
+from streamjoin.predicate.operations import OPERATIONS
 from streamjoin.predicate.tree import Node, brief
 from streamjoin.predicate.types import FLOAT64, INT64, NULL, Type, decimal, interval, is_number, sql_name
 
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "intdiv": "DIV", "mod": "%"}
 _TIMES = ("timestamp", "date")
 
 
@@ -34,14 +34,14 @@ def binary(op: str, a: Node, b: Node, unit: str) -> Node:
     if "decimal" in (a.type.kind, b.type.kind) and "float" not in (a.type.kind, b.type.kind):  # type: ignore[union-attr]
         result = fold(_decimal(op, a, b))
         if result.op in ("div", "mod"):
-            raise _rounded(_SIGNS[op], a, b)
+            raise _inexact(op, a, b)
         return result
     target = wider(a.type, b.type)  # type: ignore[arg-type]
     assert target is not None
     return fold(Node(op, (cast_to(a, target), cast_to(b, target)), type=target))
 
 
-def unary(op: str, a: Node) -> Node:
+def signed(op: str, a: Node) -> Node:
     """`-a` or `abs(a)`."""
     if a.type == NULL:
         a = cast_to(a, FLOAT64)
@@ -50,7 +50,7 @@ def unary(op: str, a: Node) -> Node:
     return fold(Node(op, (a,), type=a.type))
 
 
-def rounding(op: str, a: Node) -> Node:
+def whole(op: str, a: Node) -> Node:
     """floor or ceil: bigint from integers and floats, a decimal without fraction from decimals."""
     t = a.type
     assert t is not None
@@ -63,11 +63,24 @@ def rounding(op: str, a: Node) -> Node:
     raise PredicateError(f"{op}({brief(a)}): needs a number, not {show(a)}")
 
 
-def root(a: Node) -> Node:
-    """sqrt: always double."""
-    if not _is_number(a) and a.type != NULL:
-        raise PredicateError(f"sqrt({brief(a)}): needs a number, not {show(a)}")
-    return Node("sqrt", (cast_to(a, FLOAT64),), type=FLOAT64)
+def rounded(op: str, a: Node) -> Node:
+    """round: of the value's own type, but a decimal may need one digit more before the point."""
+    t = a.type
+    assert t is not None
+    if t.kind == "int":
+        return a
+    if t.kind == "decimal":
+        whole = decimal(t.precision - t.scale + 1, 0)
+        return Node(op, (a,), type=whole) if t.scale else cast_to(a, whole)
+    return cast_to(double(op, [a]), FLOAT64 if t == NULL else t)
+
+
+def double(op: str, args: list[Node]) -> Node:
+    """A function of doubles: always double."""
+    for a in args:
+        if not _is_number(a) and a.type != NULL:
+            raise PredicateError(f"{brief(Node(op, tuple(args)))}: needs a number, not {show(a)}")
+    return fold(Node(op, tuple(cast_to(a, FLOAT64) for a in args), type=FLOAT64))
 
 
 def _is_number(node: Node) -> bool:
@@ -89,7 +102,7 @@ def _divide(a: Node, b: Node) -> Node:
     if "decimal" in kinds and "float" not in kinds:
         result = fold(_decimal("div", a, b)) if a.op == b.op == "literal" else None
         if result is None or result.op != "literal":
-            raise _rounded("/", a, b)
+            raise _inexact("div", a, b)
         return result
     return Node("div", (cast_to(a, FLOAT64), cast_to(b, FLOAT64)), type=FLOAT64)
 
@@ -108,7 +121,7 @@ def _decimal(op: str, a: Node, b: Node) -> Node:
     """Decimal with decimal or integer: exact, or refused."""
     x, y = decimal_of(a), decimal_of(b)
     if op in ("div", "mod") and not a.op == b.op == "literal":
-        raise _rounded(_SIGNS[op], a, b)
+        raise _inexact(op, a, b)
     exact = _exact_type(op, x, y)
     target = bounded(exact)
     if target.scale < exact.scale and op != "div":
@@ -146,7 +159,8 @@ def bounded(t: Type) -> Type:
     return decimal(38, max(38 - whole, min(t.scale, 6)))
 
 
-def _rounded(sign: str, a: Node, b: Node) -> PredicateError:
+def _inexact(op: str, a: Node, b: Node) -> PredicateError:
+    sign = OPERATIONS[op].sign
     exact = a if a.type is not None and a.type.kind == "decimal" else b
     if exact.op == "literal":
         remedy = f"write the constant as a double, {cut(str(exact.value))}D"
@@ -221,6 +235,6 @@ def _no_such(op: str, a: Node, b: Node) -> PredicateError:
     else:
         remedy = "times can be subtracted from each other and shifted by an interval"
     return PredicateError(
-        f"{brief(Node(op, (a, b)))}: {_SIGNS[op]} is not defined for {sql_name(a.type)} and "
+        f"{brief(Node(op, (a, b)))}: {OPERATIONS[op].sign} is not defined for {sql_name(a.type)} and "
         f"{sql_name(b.type)}; {remedy}"
     )

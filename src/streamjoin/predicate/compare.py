@@ -15,10 +15,10 @@ from streamjoin.predicate.coerce import (
     wider,
 )
 from streamjoin.predicate.fold import WIDE, int_range
+from streamjoin.predicate.operations import OPERATIONS
 from streamjoin.predicate.tree import Node, brief, literal
 from streamjoin.predicate.types import BOOL, INT32, INT64, NULL, STRING, decimal, is_number
 
-_MIRROR = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _EQUALITY = ("eq", "ne", "eq_null_safe")
 _TEXT = ("string", "binary")
 
@@ -99,7 +99,7 @@ def _bool_and_number(op: str, a: Node, b: Node) -> Node:
 def _exact(op: str, a: Node, b: Node) -> Node:
     """Decimals and integers: compared exactly, against a literal in the units of the other operand."""
     if a.op == "literal" and b.op != "literal":
-        return _exact(_MIRROR.get(op, op), b, a)
+        return _exact(OPERATIONS[op].mirrored, b, a)
     if b.op == "literal" and b.value is not None and a.op != "literal":
         return _against_literal(op, a, Decimal(b.value))
     x, y = decimal_of(a), decimal_of(b)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NoReturn
 
 from streamjoin.errors import PredicateError, shown
+from streamjoin.predicate.calls import call
+from streamjoin.predicate.operations import FUNCTIONS, PUBLIC
 from streamjoin.predicate.tree import Node, between, brief, column, junction, literal, negate, to_sql
 from streamjoin.predicate.types import CASTABLE, FLOAT32, parse_name, timestamp
 
@@ -90,11 +93,22 @@ class Expression:
     def __abs__(self) -> Expression:
         return Expression(Node("abs", (self._node,)))
 
+    def __pow__(self, other: Any) -> Expression:
+        return _binary("power", self, other)
+
+    def __rpow__(self, other: Any) -> Expression:
+        return _binary("power", other, self)
+
     def __floor__(self) -> Expression:
-        return floor(self)
+        return Expression(Node("floor", (self._node,)))
 
     def __ceil__(self) -> Expression:
-        return ceil(self)
+        return Expression(Node("ceil", (self._node,)))
+
+    def __round__(self, digits: int | None = None) -> Expression:
+        if digits is not None:
+            raise TypeError("round() takes no number of digits here; write round(x * 100) / 100")
+        return Expression(Node("round", (self._node,)))
 
     def __eq__(self, other: object) -> Expression:  # type: ignore[override]
         return _binary("eq", self, other)
@@ -282,60 +296,6 @@ def lit(value: Any) -> Expression:
     return Expression(as_node(value))
 
 
-def least(*values: Any) -> Expression:
-    """The smallest of the values; nulls are skipped, NaN counts as the largest number.
-
-    >>> least(r.x, s.a, 10)
-    <least(r.x, s.a, 10)>
-    """
-    return _several("least", values, 2)
-
-
-def greatest(*values: Any) -> Expression:
-    """The largest of the values; nulls are skipped, NaN counts as the largest number.
-
-    >>> greatest(r.x, s.a)
-    <greatest(r.x, s.a)>
-    """
-    return _several("greatest", values, 2)
-
-
-def coalesce(*values: Any) -> Expression:
-    """The first value that is not null.
-
-    >>> coalesce(r.x, 0)
-    <coalesce(r.x, 0)>
-    """
-    return _several("coalesce", values, 1)
-
-
-def floor(value: Any) -> Expression:
-    """Rounded down, as a bigint.
-
-    >>> floor(r.x / 10) == floor(s.a / 10)
-    <floor(r.x / 10) = floor(s.a / 10)>
-    """
-    return Expression(Node("floor", (as_node(value),)))
-
-
-def ceil(value: Any) -> Expression:
-    """Rounded up, as a bigint.
-
-    >>> ceil(r.x)
-    <ceil(r.x)>
-    """
-    return Expression(Node("ceil", (as_node(value),)))
-
-
-def sqrt(value: Any) -> Expression:
-    """The square root, as a double; NaN of a negative number.
-
-    >>> sqrt(r.x * r.x + s.a * s.a) < 5
-    <sqrt(r.x * r.x + s.a * s.a) < 5>
-    """
-    return Expression(Node("sqrt", (as_node(value),)))
-
-
 def div(a: Any, b: Any) -> Expression:
     """Integer division that rounds toward zero, SQL's DIV; null if b is zero.
 
@@ -386,7 +346,25 @@ def when(condition: Any, value: Any) -> When:
     return When((as_node(condition), as_node(value)))
 
 
-def _several(op: str, values: tuple[Any, ...], at_least: int) -> Expression:
-    if len(values) < at_least:
-        raise TypeError(f"{op} needs {at_least} or more values, got {len(values)}")
-    return Expression(Node(op, tuple(as_node(value) for value in values)))
+def __getattr__(name: str) -> Callable[..., Expression]:
+    """The SQL functions of `operations.PUBLIC`, each by its name.
+
+    >>> from streamjoin.predicate.expressions import atan2, floor, least
+    >>> least(r.x, s.a, 10) < floor(r.y / 10)
+    <least(r.x, s.a, 10) < floor(r.y / 10)>
+    >>> atan2.__doc__
+    'The angle of the point with y = a and x = b.'
+    """
+    if name not in PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def function(*values: Any) -> Expression:
+        try:
+            return Expression(call(name, tuple(as_node(value) for value in values)))
+        except PredicateError as error:
+            raise TypeError(str(error)) from None
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = " ".join(row.help for row in FUNCTIONS[name])
+    globals()[name] = function
+    return function

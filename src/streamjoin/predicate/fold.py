@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
 from typing import Any
 
 from streamjoin.errors import PredicateError
 from streamjoin.predicate.literals import parse_date, parse_timestamp
+from streamjoin.predicate.operations import OPERATIONS
 from streamjoin.predicate.tree import Node, brief
 from streamjoin.predicate.types import INT64, Type, sql_name
 
@@ -137,17 +139,18 @@ def _from_text(text: str, target: Type) -> Any:
 
 
 def fold(node: Node) -> Node:
-    """The node as a literal if it is arithmetic on literals whose answer fits its type; else unchanged."""
-    if node.op not in _ARITHMETIC or any(arg.op != "literal" for arg in node.args):
+    """The node as a literal if it computes with literals, and the answer fits its type; else unchanged."""
+    row = OPERATIONS.get(node.op)
+    compute = row.fold if row else None
+    if compute is None or any(arg.op != "literal" for arg in node.args):
         return node
-    values = [arg.value for arg in node.args]
     target = node.type
     assert target is not None
-    if any(value is None for value in values):
+    if any(arg.value is None for arg in node.args):
         return Node("literal", value=None, type=target)
     try:
-        result = _compute(node.op, values, target)
-    except (OverflowError, InvalidOperation):
+        result = _fitted(compute, [arg.value for arg in node.args], target)
+    except (ValueError, OverflowError, InvalidOperation):  # left to run time, which has an answer
         return node
     if target.kind == "int" and result is not None:
         low, high = int_range(target.bits)
@@ -156,52 +159,26 @@ def fold(node: Node) -> Node:
     return Node("literal", value=result, type=target)
 
 
-_ARITHMETIC = frozenset({"add", "sub", "mul", "div", "intdiv", "mod", "neg", "abs"})
-
-
-def _compute(op: str, values: list[Any], target: Type) -> Any:
-    a = values[0]
-    if isinstance(a, Decimal) and op in ("neg", "abs"):  # Python's own round to 28 digits
-        return a.copy_negate() if op == "neg" else a.copy_abs()
-    if op == "neg":
-        return -a
-    if op == "abs":
-        return abs(a)
-    b = values[1]
-    if op in ("div", "intdiv", "mod") and b == 0:
-        return None
+def _fitted(compute: Callable[..., Any], values: list[Any], target: Type) -> Any:
+    """The result as a value of its type."""
     if target.kind == "decimal":
-        return _decimal(op, Decimal(a), Decimal(b), target)
+        with localcontext(WIDE):
+            exact = compute(*map(Decimal, values))
+        if exact is None or len(values) == 1:
+            return exact
+        rounded = _to_decimal(exact, target)
+        if rounded is None:
+            raise OverflowError
+        return rounded
     if target.kind == "date":
-        return a + dt.timedelta(days=b) if op == "add" else a - dt.timedelta(days=b)
-    if op in ("intdiv", "mod") and isinstance(a, int):
-        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-        return quotient if op == "intdiv" else a - b * quotient
-    if op == "mod":
-        result = math.nan if math.isinf(a) else math.fmod(a, b)
-    elif target.kind == "interval" and op == "sub" and isinstance(a, dt.datetime):
-        return _naive(a) - _naive(b)
-    else:
-        result = a + b if op == "add" else a - b if op == "sub" else a * b if op == "mul" else a / b
-    return to_float32(result) if target.kind == "float" and target.bits == 32 else result
+        day, days = values
+        return compute(day, dt.timedelta(days=days))
+    if target.kind == "interval":
+        values = [_naive(value) if isinstance(value, dt.datetime) else value for value in values]
+    result = compute(*values)
+    single = target.kind == "float" and target.bits == 32 and result is not None
+    return to_float32(result) if single else result
 
 
 def _naive(value: dt.datetime) -> dt.datetime:
     return value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo is not None else value
-
-
-def _decimal(op: str, a: Decimal, b: Decimal, target: Type) -> Decimal:
-    if op == "add":
-        exact = WIDE.add(a, b)
-    elif op == "sub":
-        exact = WIDE.subtract(a, b)
-    elif op == "mul":
-        exact = WIDE.multiply(a, b)
-    elif op == "mod":
-        exact = WIDE.remainder(a, b)
-    else:
-        exact = WIDE.divide(a, b)
-    rounded = _to_decimal(exact, target)
-    if rounded is None:
-        raise OverflowError
-    return rounded

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dis
 import inspect
 from collections.abc import Callable, Iterator
-from types import CodeType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from streamjoin.errors import PredicateError, SchemaError, cut, listed, shown, suggest
+from streamjoin.predicate.operations import ROWS
 from streamjoin.predicate.tree import Node, column, literal
 
 MAX_PATHS = 64
@@ -123,13 +124,15 @@ def trace(fn: Callable[..., Any]) -> list[Node]:
     The function runs a few times on symbols instead of tuples, once for every way its conditions can turn
     out. What every way to a true answer has in common is necessary. Comparisons that came out false give
     nothing, because NaN makes `not (a < b)` differ from `a >= b`. A function that looks at anything but its
-    parameters, plain numbers and abs, min, max and bool gives no hints: it might not answer the same again.
+    parameters, plain numbers, functions of math and numpy, and abs, min, max and bool gives no hints: it might not
+    answer the same again.
 
     >>> from streamjoin.predicate.tree import to_sql
     >>> [to_sql(node) for node in trace(lambda r, s: abs(r.x - s.a) <= 10 and r.k == s.k)]
     ['abs(r.x - s.a) <= 10', 'r.k = s.k']
     """
-    if not _is_pure(fn):
+    symbolic = _symbolic(fn)
+    if symbolic is None:
         return []
     needed: list[Node] | None = None
     pending: list[list[bool]] = [[]]
@@ -138,7 +141,7 @@ def trace(fn: Callable[..., Any]) -> list[Node]:
             return needed or []
         path = _Path(pending.pop())
         try:
-            answer = bool(fn(_TracedSide(path, "r"), _TracedSide(path, "s")))
+            answer = bool(symbolic(_TracedSide(path, "r"), _TracedSide(path, "s")))
         except Exception:
             return []
         pending.extend(path.untaken())
@@ -148,28 +151,70 @@ def trace(fn: Callable[..., Any]) -> list[Node]:
     return []
 
 
-def _is_pure(fn: Callable[..., Any]) -> bool:
+def _symbolic(fn: Callable[..., Any]) -> Callable[..., Any] | None:
+    """The function, with mathematics that takes symbols; None if it looks at what may change."""
     code = fn.__code__
     if any(part is not code for part in codes(code)) or code.co_exceptiontable:
-        return False
+        return None
     try:
-        scope = inspect.getclosurevars(fn).nonlocals
+        closure = dict(inspect.getclosurevars(fn).nonlocals)
     except ValueError:  # a variable of the surrounding function that has no value yet
-        return False
+        return None
+    scope: dict[str, Any] = {}
     for instruction in dis.get_instructions(code):
         name = instruction.argval
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             if name in fn.__globals__:
-                if type(fn.__globals__[name]) not in (int, float, bool):
-                    return False
+                scope[name] = _stand_in(fn.__globals__[name])
             elif name not in _PURE_BUILTINS:
-                return False
+                return None
         elif instruction.opname in ("LOAD_DEREF", "LOAD_CLASSDEREF"):
-            if type(scope.get(name)) not in (int, float, bool):
-                return False
+            closure[name] = _stand_in(closure.get(name))
         elif instruction.opname.startswith(("STORE_GLOBAL", "STORE_ATTR", "STORE_DEREF", "IMPORT_NAME")):
-            return False
-    return True
+            return None
+    if any(value is None for value in (*scope.values(), *closure.values())):
+        return None
+    cells = tuple(CellType(closure[name]) for name in code.co_freevars)
+    return FunctionType(code, scope, fn.__name__, fn.__defaults__, cells)
+
+
+def _stand_in(value: Any) -> Any:
+    """What symbols may meet in place of a value from around the function; None if it might change."""
+    if type(value) in (int, float, bool):
+        return value
+    if isinstance(value, ModuleType):
+        return _Mathematics(value) if value.__name__ in ("math", "numpy") else None
+    if getattr(value, "__module__", None) == "math" or type(value).__name__ == "ufunc":
+        return _on_symbols(value)
+    return None
+
+
+class _Mathematics:
+    """The module math or numpy: its numbers, and its functions of numbers."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        found = _stand_in(getattr(self._module, name))
+        if found is None:
+            raise AttributeError(name)
+        return found
+
+
+def _on_symbols(function: Callable[..., Any]) -> Callable[..., Any]:
+    op = next((row.op for row in ROWS if function.__name__ in row.python), None)
+
+    def applied(*args: Any) -> Any:
+        symbols = [arg for arg in args if isinstance(arg, _Symbol)]
+        if not symbols:
+            return function(*args)
+        nodes = [_node_of(arg) for arg in args]
+        known = [node for node in nodes if node is not None]
+        node = Node(op, tuple(known)) if op is not None and len(known) == len(nodes) else None
+        return _Symbol(symbols[0]._path, node)
+
+    return applied
 
 
 class _Path:
@@ -219,17 +264,11 @@ class _Symbol:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def _operand(self, other: Any) -> Node | None:
-        if isinstance(other, _Symbol):
-            return None if isinstance(other, _Condition) else other._node
-        # A bool is left out: `r.x <= True` is legal Python and not worth a hint.
-        return literal(other) if type(other) in (int, float) else None
-
     def _combine(self, op: str, other: Any, swap: bool = False) -> _Symbol:
         self._path.steps += 1
         if self._path.steps > MAX_STEPS:
             raise RecursionError("too many operations")
-        mine, its = self._node, self._operand(other)
+        mine, its = self._node, _node_of(other)
         if mine is None or its is None:
             return _Symbol(self._path, None)
         return _Symbol(self._path, Node(op, (its, mine) if swap else (mine, its)))
@@ -296,11 +335,15 @@ class _Symbol:
         return self._compare("ge", other)
 
 
+def _node_of(value: Any) -> Node | None:
+    if isinstance(value, _Symbol):
+        return None if isinstance(value, _Condition) else value._node
+    # A bool is left out: `r.x <= True` is legal Python and not worth a hint.
+    return literal(value) if type(value) in (int, float) else None
+
+
 class _Condition(_Symbol):
     """The outcome of a comparison: asking for its truth decides which path is followed."""
-
-    def _operand(self, other: Any) -> Node | None:
-        return None
 
     def _claim(self) -> Node | None:
         return self._node

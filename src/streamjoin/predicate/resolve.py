@@ -7,6 +7,7 @@ remedy.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,8 @@ from streamjoin.predicate.coerce import FLOATING, cast_to, common, show
 from streamjoin.predicate.compare import compare, is_in
 from streamjoin.predicate.fold import int_range
 from streamjoin.predicate.function import columns_read
-from streamjoin.predicate.tree import COMPARISONS, OTHER, Node, bottom_up, brief, literal, physical, too_large, walk
+from streamjoin.predicate.operations import OPERATIONS, Rule
+from streamjoin.predicate.tree import OTHER, Node, bottom_up, brief, literal, physical, too_large, walk
 from streamjoin.predicate.types import (
     BINARY,
     BOOL,
@@ -108,29 +110,7 @@ class _Resolver:
             return self.literal(node)
         if node.op == "function":
             return self.function(node)
-        if node.op in COMPARISONS:
-            return compare(node.op, *args)
-        if node.op in ("and", "or", "not"):
-            return Node(node.op, tuple(_condition(node.op.upper(), arg) for arg in args), type=BOOL)
-        if node.op in ("add", "sub", "mul", "div", "intdiv", "mod"):
-            return arithmetic.binary(node.op, args[0], args[1], self.unit)
-        if node.op in ("neg", "abs"):
-            return arithmetic.unary(node.op, args[0])
-        if node.op in ("floor", "ceil"):
-            return arithmetic.rounding(node.op, args[0])
-        if node.op == "sqrt":
-            return arithmetic.root(args[0])
-        if node.op == "is_null":
-            return Node("is_null", (args[0],), type=BOOL)
-        if node.op == "in":
-            return is_in(args[0], args[1:])
-        if node.op in ("least", "greatest", "coalesce"):
-            return _choice(node.op, args)
-        if node.op == "case":
-            return _case(args)
-        if node.op == "cast":
-            return cast_to(args[0], _with_unit(node.value, self.unit))
-        raise PredicateError(f"unknown operation {node.op!r} in {brief(node)}")
+        return RULES[OPERATIONS[node.op].rule](node, args, self.unit)
 
     def field(self, node: Node) -> pa.Field[Any]:
         """The Arrow field that a column node means, with its side found if the text names none."""
@@ -285,6 +265,23 @@ def _case(args: list[Node]) -> Node:
     for k in range(0, len(args) - 1, 2):
         typed += [_condition("CASE WHEN", args[k]), cast_to(args[k + 1], target)]
     return Node("case", (*typed, cast_to(args[-1], target)), type=target)
+
+
+RULES: dict[Rule, Callable[[Node, list[Node], str], Node]] = {
+    "logic": lambda node, args, unit: Node(node.op, tuple(_condition(node.op.upper(), arg) for arg in args), type=BOOL),
+    "comparison": lambda node, args, unit: compare(node.op, *args),
+    "is_null": lambda node, args, unit: Node(node.op, tuple(args), type=BOOL),
+    "in": lambda node, args, unit: is_in(args[0], args[1:]),
+    "arithmetic": lambda node, args, unit: arithmetic.binary(node.op, args[0], args[1], unit),
+    "signed": lambda node, args, unit: arithmetic.signed(node.op, args[0]),
+    "whole": lambda node, args, unit: arithmetic.whole(node.op, args[0]),
+    "round": lambda node, args, unit: arithmetic.rounded(node.op, args[0]),
+    "double": lambda node, args, unit: arithmetic.double(node.op, args),
+    "choice": lambda node, args, unit: _choice(node.op, args),
+    "case": lambda node, args, unit: _case(args),
+    "cast": lambda node, args, unit: cast_to(args[0], _with_unit(node.value, unit)),
+}
+"""From a node and its typed arguments, and the predicate's unit of time, to the typed node."""
 
 
 def _no_text(what: str, args: list[Node], target: Type) -> None:

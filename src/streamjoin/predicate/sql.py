@@ -10,9 +10,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from streamjoin.errors import PredicateError, cut
+from streamjoin.predicate.calls import call
 from streamjoin.predicate.literals import check_interval, parse_interval, parse_timestamp
-from streamjoin.predicate.tree import Node, between, column, junction, literal, negate, nullif
-from streamjoin.predicate.types import CASTABLE, parse_name, timestamp
+from streamjoin.predicate.operations import FUNCTIONS, ROWS, Rule
+from streamjoin.predicate.tree import Node, between, column, junction, literal, negate
+from streamjoin.predicate.types import CASTABLE, Type, parse_name, sql_name, timestamp
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -22,12 +24,15 @@ MAX_DEPTH = 100
 MAX_DIGITS = 1_000
 """Of a number: the longest that is a double without an exponent has 309 before the point."""
 
-ALLOWED = (
-    "columns (r.x, s.y), constants, + - * / % DIV, = <> < <= > >= <=>, AND OR NOT, BETWEEN, IN (constants), "
-    "IS [NOT] NULL, IS [NOT] DISTINCT FROM, CASE, CAST, INTERVAL, "
-    "abs least greatest floor ceil sqrt mod coalesce nullif nvl if"
-)
 
+def _signs(rule: Rule) -> str:
+    return " ".join(row.sign for row in ROWS if row.rule == rule)
+
+
+ALLOWED = (
+    f"columns (r.x, s.y), constants, {_signs('arithmetic')}, {_signs('comparison')}, AND OR NOT, BETWEEN, "
+    f"IN (constants), IS [NOT] NULL, IS [NOT] DISTINCT FROM, CASE, CAST, INTERVAL, {' '.join(FUNCTIONS)}"
+)
 
 _STATEMENTS = frozenset({"SELECT", "WITH", "INSERT", "DELETE", "UPDATE", "DROP", "CREATE", "ALTER", "MERGE"})
 
@@ -66,7 +71,7 @@ def _syntax_tree(text: str) -> Any:
         raise PredicateError("the predicate is empty; write a condition such as r.x <= s.y")
     _check_tokens(text, tokens)
     try:
-        trees = spark.parser().parse_into(exp.Condition, tokens, text)
+        trees = _parser()(dialect=spark).parse_into(exp.Condition, tokens, text)
     except ParseError as error:
         raise PredicateError(_syntax_error(text, error)) from None
     except SqlglotError as error:
@@ -75,6 +80,30 @@ def _syntax_tree(text: str) -> Any:
     if tree is None:
         raise PredicateError(f"not one condition: {_short(text)}; combine conditions with AND or OR")
     return tree
+
+
+@cache
+def _parser() -> Any:
+    """sqlglot's parser for Spark, but every function keeps its name and the order of its arguments.
+
+    What a function means is told by `operations`; sqlglot would turn log(2, x), ifnull or if into nodes of its own.
+    """
+    from sqlglot.dialects.dialect import Dialect
+
+    spark = Dialect.get_or_raise("spark").parser_class
+
+    def others(parsers: dict[str, Any]) -> dict[str, Any]:
+        return {name: parser for name, parser in parsers.items() if name.lower() not in FUNCTIONS}
+
+    return type(
+        "Parser",
+        (spark,),
+        {
+            "FUNCTIONS": {},
+            "FUNCTION_PARSERS": others(spark.FUNCTION_PARSERS),
+            "NO_PAREN_FUNCTION_PARSERS": others(spark.NO_PAREN_FUNCTION_PARSERS),
+        },
+    )
 
 
 def _check_tokens(text: str, tokens: list[Any]) -> None:
@@ -147,30 +176,16 @@ def _readers() -> dict[type, Callable[[_Reader, Any, int], Node]]:
     def comparison(op: str) -> Callable[[_Reader, Any, int], Node]:
         return lambda reader, e, depth: reader.comparison(op, e, depth)
 
-    def function(op: str) -> Callable[[_Reader, Any, int], Node]:
-        return lambda reader, e, depth: reader.function(op, e, depth)
-
-    return {
+    infix = {"comparison": comparison, "arithmetic": binary}
+    signs = {getattr(exp, row.syntax): infix[row.rule](row.op) for row in ROWS if row.syntax}
+    return signs | {
         exp.Paren: lambda reader, e, depth: reader.read(e.this, depth),
         exp.Column: lambda reader, e, depth: reader.column(e),
         exp.Literal: lambda reader, e, depth: reader.literal(e),
         exp.Boolean: lambda reader, e, depth: literal(bool(e.this)),
         exp.Null: lambda reader, e, depth: literal(None),
         exp.HexString: lambda reader, e, depth: reader.hex(e),
-        exp.Add: binary("add"),
-        exp.Sub: binary("sub"),
-        exp.Mul: binary("mul"),
-        exp.Div: binary("div"),
-        exp.IntDiv: binary("intdiv"),
-        exp.Mod: binary("mod"),
         exp.Neg: lambda reader, e, depth: negate(reader.read(e.this, depth)),
-        exp.EQ: comparison("eq"),
-        exp.NEQ: comparison("ne"),
-        exp.LT: comparison("lt"),
-        exp.LTE: comparison("le"),
-        exp.GT: comparison("gt"),
-        exp.GTE: comparison("ge"),
-        exp.NullSafeEQ: comparison("eq_null_safe"),
         exp.NullSafeNEQ: lambda reader, e, depth: Node("not", (reader.comparison("eq_null_safe", e, depth),)),
         exp.And: lambda reader, e, depth: reader.junction("and", e, depth),
         exp.Or: lambda reader, e, depth: reader.junction("or", e, depth),
@@ -178,24 +193,12 @@ def _readers() -> dict[type, Callable[[_Reader, Any, int], Node]]:
         exp.Is: lambda reader, e, depth: reader.is_(e, depth),
         exp.Between: lambda reader, e, depth: reader.between(e, depth),
         exp.In: lambda reader, e, depth: reader.is_in(e, depth),
-        exp.Abs: function("abs"),
-        exp.Floor: function("floor"),
-        exp.Ceil: function("ceil"),
-        exp.Sqrt: function("sqrt"),
-        exp.Least: function("least"),
-        exp.Greatest: function("greatest"),
-        exp.Coalesce: function("coalesce"),
-        exp.Nullif: lambda reader, e, depth: nullif(*reader.both(e, depth)),
         exp.Case: lambda reader, e, depth: reader.case(e, depth),
-        exp.If: lambda reader, e, depth: reader.if_(e, depth),
         exp.Cast: lambda reader, e, depth: reader.cast(e, depth),
         exp.TryCast: lambda reader, e, depth: reader.cast(e, depth),
         exp.Interval: lambda reader, e, depth: reader.interval(e),
-        exp.Anonymous: lambda reader, e, depth: reader.anonymous(e, depth),
+        exp.Anonymous: lambda reader, e, depth: reader.function(e, depth),
     }
-
-
-_SIMPLE_ARGS = frozenset({"this", "expressions", "ignore_nulls"})
 
 
 class _Reader:
@@ -299,14 +302,19 @@ class _Reader:
         value = self.read(e.this, depth)
         return Node("in", (value, *(self.read(option, depth) for option in options)))
 
-    def function(self, op: str, e: exp.Func, depth: int) -> Node:
-        extra = [key for key, arg in e.args.items() if arg and key not in _SIMPLE_ARGS]
-        if extra:
-            raise PredicateError(f"{_fragment(e)}: {op} takes no such argument here")
-        args = [e.this, *e.args.get("expressions", [])]
-        if op in ("least", "greatest") and len(args) < 2:
-            raise PredicateError(f"{_fragment(e)}: {op} needs at least two arguments")
-        return Node(op, tuple(self.read(arg, depth) for arg in args))
+    def function(self, e: exp.Anonymous, depth: int) -> Node:
+        """A function of the table, or a type's name as a cast: bigint(r.x)."""
+        name = e.name.lower()
+        target = parse_name(name)
+        if name not in FUNCTIONS and (target is None or sql_name(target) != name or len(e.expressions) != 1):
+            raise _refused(e)
+        args = tuple(self.read(arg, depth) for arg in e.expressions)
+        if name not in FUNCTIONS and target is not None:
+            return _cast(args[0], target)
+        try:
+            return call(name, args)
+        except PredicateError as error:
+            raise PredicateError(f"{_fragment(e)}: {error}") from None
 
     def case(self, e: exp.Case, depth: int) -> Node:
         subject = self.read(e.this, depth) if e.this is not None else None
@@ -319,17 +327,6 @@ class _Reader:
         default = e.args.get("default")
         return Node("case", (*args, self.read(default, depth) if default is not None else literal(None)))
 
-    def if_(self, e: exp.If, depth: int) -> Node:
-        default = e.args.get("false")
-        return Node(
-            "case",
-            (
-                self.read(e.this, depth),
-                self.read(e.args["true"], depth),
-                self.read(default, depth) if default is not None else literal(None),
-            ),
-        )
-
     def cast(self, e: exp.Cast, depth: int) -> Node:
         if e.args.get("format") or e.args.get("default"):
             raise _refused(e)
@@ -337,11 +334,7 @@ class _Reader:
         target = parse_name(name)
         if target is None:
             raise PredicateError(f"{_fragment(e)}: cannot cast to {cut(name)}; supported: {CASTABLE}")
-        value = self.read(e.this, depth)
-        if target == timestamp(aware=True) and value.op == "literal" and isinstance(value.value, str):
-            # TIMESTAMP '...' without a zone means UTC and may meet naive columns too: resolve decides.
-            return literal(parse_timestamp(value.value))
-        return Node("cast", (value,), target)
+        return _cast(self.read(e.this, depth), target)
 
     def interval(self, e: exp.Interval) -> Node:
         from sqlglot import exp
@@ -357,16 +350,12 @@ class _Reader:
             return literal(parse_interval(amount.name, unit.this.name, unit.expression.name))
         return literal(parse_interval(amount.name, unit.name if unit is not None else None))
 
-    def anonymous(self, e: exp.Anonymous, depth: int) -> Node:
-        """The functions that sqlglot does not know as Spark's: type names as casts, isnull."""
-        name, args = str(e.this).lower(), e.expressions
-        if name in ("isnull", "isnotnull", "positive") and len(args) == 1:
-            value = self.read(args[0], depth)
-            missing = Node("is_null", (value,))
-            return value if name == "positive" else missing if name == "isnull" else Node("not", (missing,))
-        if name in ("bigint", "smallint", "tinyint") and len(args) == 1:
-            return Node("cast", (self.read(args[0], depth),), parse_name(name))
-        raise _refused(e)
+
+def _cast(value: Node, target: Type) -> Node:
+    if target == timestamp(aware=True) and value.op == "literal" and isinstance(value.value, str):
+        # TIMESTAMP '...' without a zone means UTC and may meet naive columns too: resolve decides.
+        return literal(parse_timestamp(value.value))
+    return Node("cast", (value,), target)
 
 
 def _refused(e: Any) -> PredicateError:
@@ -381,10 +370,11 @@ def _refused(e: Any) -> PredicateError:
         what = "parameters are not allowed; put the value into the text"
     elif isinstance(e, exp.Concat):
         what = "two texts side by side; a quote inside a text is written \\'"
-    elif isinstance(e, exp.Anonymous):
-        what = f"unknown function {cut(str(e.this))}"
+    elif isinstance(e, exp.Anonymous) and e.name.upper() not in exp.FUNCTION_BY_NAME:
+        what = f"unknown function {cut(e.name)}"
     elif isinstance(e, exp.Func):
-        what = f"the function {e.sql_name().lower()} is not supported"
+        name = e.name if isinstance(e, exp.Anonymous) else e.sql_name()
+        what = f"the function {cut(name.lower())} is not supported"
     elif isinstance(e, exp.Star) or (isinstance(e, exp.Column) and isinstance(e.this, exp.Star)):
         what = "* is not a column"
     else:

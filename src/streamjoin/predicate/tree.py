@@ -12,6 +12,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from streamjoin.errors import SHOWN, PredicateError, cut, shown
+from streamjoin.predicate.operations import OPERATIONS
 from streamjoin.predicate.types import Type, sql_name
 
 OTHER = {"r": "s", "s": "r"}
@@ -23,17 +24,12 @@ LONGEST_JUNCTION = 10_000
 LONGEST_TEXT = 1_000_000
 """Characters of a predicate's text that are shown."""
 
-LEAVES = frozenset({"column", "literal"})
-ARITHMETIC = frozenset({"add", "sub", "mul", "div", "intdiv", "mod", "neg", "abs"})
-COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"})
-LOGIC = frozenset({"and", "or", "not", "is_null"})
-FUNCTIONS = frozenset({"least", "greatest", "floor", "ceil", "sqrt", "case", "coalesce", "cast", "function"})
-OPS = LEAVES | ARITHMETIC | COMPARISONS | LOGIC | FUNCTIONS
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Node:
-    """One node. Before `resolve` only literals that say their type (`1L`) have one; after it every node has.
+    """One node: a column, a literal, a Python function, or one of `operations.OPERATIONS`.
+
+    Before `resolve` only literals that say their type (`1L`) have one; after it every node has.
 
     What `value` holds: for a column (side, name), where side is "r", "s" or "" (not said, resolve finds it);
     for a literal a Python value (None, bool, int, float, Decimal, str, bytes, datetime, date, timedelta);
@@ -205,23 +201,6 @@ def physical(node: Node) -> Any:
     return value
 
 
-_BINARY = {
-    "or": ("OR", 1),
-    "and": ("AND", 2),
-    "eq": ("=", 4),
-    "ne": ("<>", 4),
-    "lt": ("<", 4),
-    "le": ("<=", 4),
-    "gt": (">", 4),
-    "ge": (">=", 4),
-    "eq_null_safe": ("<=>", 4),
-    "add": ("+", 5),
-    "sub": ("-", 5),
-    "mul": ("*", 6),
-    "div": ("/", 6),
-    "intdiv": ("DIV", 6),
-    "mod": ("%", 6),
-}
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 
 _Piece = str | tuple[Node, int]  # text, or a node within surroundings of some strength
@@ -266,11 +245,12 @@ def _pieces(node: Node, outer: int) -> list[_Piece]:
     `outer` is the binding strength of the surroundings; weaker text gets parentheses.
     """
     op, args = node.op, node.args
-    if op in _BINARY:
-        sign, strength = _BINARY[op]
+    row = OPERATIONS.get(op)
+    if row is not None and row.sign:
+        sign, strength = row.sign, row.strength
         # A right operand of equal strength needs parentheses: a - (b - c), and comparisons do not chain.
-        first = strength + 1 if strength == 4 else strength
-        rest = strength if op in ("and", "or") else strength + 1
+        first = strength + 1 if row.rule == "comparison" else strength
+        rest = strength if row.rule == "logic" else strength + 1
         pieces: list[_Piece] = [(args[0], first)]
         for arg in args[1:]:
             pieces += [f" {sign} ", (arg, rest)]
@@ -380,11 +360,6 @@ def too_large(verb: str, size: int, what: str, limit: int) -> PredicateError:
 def between(value: Node, low: Node, high: Node) -> Node:
     """value >= low AND value <= high."""
     return junction("and", [Node("ge", (value, low)), Node("le", (value, high))])
-
-
-def nullif(value: Node, other: Node) -> Node:
-    """NULL where the two are equal, else the value."""
-    return Node("case", (Node("eq", (value, other)), literal(None), value))
 
 
 def negate(value: Node) -> Node:
