@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import EnumMeta
 from itertools import chain
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,10 +31,10 @@ class Embedded:
 
 def embed(node: Node) -> Embedded:
     """Prepares a `function` node for a generated module."""
-    fn: FunctionType = node.value
+    fn = cast(FunctionType, node.function)
     tuples = ""
     for side in "rs":
-        names = [arg.value[1] for arg in node.args if arg.value[0] == side]
+        names = [name for of, name in (arg.column for arg in node.args) if of == side]
         tuples += f"{side.upper()}_TUPLE = namedtuple({side!r}, {names!r}, rename=True)\n"
     head = f"import marshal\nfrom collections import namedtuple\nfrom types import CellType, FunctionType\n\n{tuples}"
     values = _globals(fn)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import chain
 
 from streamjoin.codegen.emit_numbers import Numbers
-from streamjoin.codegen.values import Slot, Value, digest, either, range_of, type_of
+from streamjoin.codegen.values import Slot, Value, digest, either, range_of
 from streamjoin.predicate import tree
 from streamjoin.predicate.operations import OPERATIONS
 from streamjoin.predicate.tree import Node, too_large
@@ -70,7 +70,7 @@ class Emitter(Numbers):
     # leaves
 
     def _column(self, node: Node) -> Value:
-        slot, t = self._slots[node.value], type_of(node)
+        slot, t = self._slots[node.column], node.typed
         null = self.set(f"not {slot.valid}") if slot.valid else None
         if t.kind in ("string", "binary"):
             return Value(slot.code, null)
@@ -79,7 +79,7 @@ class Emitter(Numbers):
         return Value(self.set(f"{wide}({slot.code})"), null, None, low, high)
 
     def _literal(self, node: Node) -> Value:
-        t, raw = type_of(node), tree.physical(node)
+        t, raw = node.typed, tree.physical(node)
         if raw is None:
             return Value(_zero(t), "True", constant=True)
         if t.kind == "float":
@@ -160,7 +160,7 @@ class Emitter(Numbers):
         return Value(self.set(f"({both}) | ((not ({any_null})) & {equal})"), None, bad)
 
     def _compare(self, op: str, left: Node, a: Value, right: Node, b: Value) -> str:
-        kind = type_of(left).kind
+        kind = left.typed.kind
         if kind in ("string", "binary"):
             equal = self._same_text(left, right)
             return equal if op == "eq" else f"not ({equal})"
@@ -173,11 +173,11 @@ class Emitter(Numbers):
 
     def halves(self, node: Node) -> tuple[str, str]:
         if node.op == "literal":
-            if node.value is None:
+            if node.constant is None:
                 return "np.int64(0)", "np.int64(0)"
-            high, low = digest(node.value)
+            high, low = digest(node.constant)
             return f"np.int64({high})", f"np.int64({low})"
-        slot = self._slots[node.value]
+        slot = self._slots[node.column]
         return slot.code, str(slot.second)
 
     # choices
@@ -237,9 +237,9 @@ class Emitter(Numbers):
         for side in "rs":
             parts = []
             for arg in node.args:
-                if arg.value[0] == side:
+                if arg.column[0] == side:
                     value = self.value(arg)
-                    wide = type_of(arg).kind == "float"
+                    wide = arg.typed.kind == "float"
                     parts.append(f"np.float64({value.code})" if wide else value.code)
             sides.append(f"{side.upper()}_TUPLE({', '.join(parts)})")
         return Value(self.set(f"True if FUNCTION({sides[0]}, {sides[1]}) else False"))

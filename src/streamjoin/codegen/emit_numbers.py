@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from streamjoin.codegen.values import INT64_MAX, INT64_MIN, Value, Writer, derived, either, range_of, type_of
+from streamjoin.codegen.values import INT64_MAX, INT64_MIN, Value, Writer, derived, either, range_of
 from streamjoin.predicate.operations import OPERATIONS, Operation
 from streamjoin.predicate.tree import Node, brief
 from streamjoin.predicate.types import Type
@@ -46,7 +46,7 @@ class Numbers(Writer):
         sign = OPERATIONS[node.op].code
         a, b = (self.value(arg) for arg in node.args)
         null, bad = self.flags(a, b)
-        t = type_of(node)
+        t = node.typed
         if t.kind == "float":
             return Value(self.set(f"{a.code} {sign} {b.code}"), null, bad)
         low, high = bounds(a, b)
@@ -78,12 +78,12 @@ class Numbers(Writer):
         return Value(code, null, bad)
 
     def _mod(self, node: Node) -> Value:
-        if type_of(node).kind == "float":
+        if node.typed.kind == "float":
             a, b = (self.value(arg) for arg in node.args)
             null, bad = self.flags(a, b)
             zero = self.set(f"{b.code} == 0.0")
             wide = f"np.fmod(np.float64({a.code}), np.float64({b.code}))"
-            return Value(self.set(f"np.float{type_of(node).bits}({wide})"), self.any((null, zero)), bad)
+            return Value(self.set(f"np.float{node.typed.bits}({wide})"), self.any((null, zero)), bad)
         a, b, special, null, bad = self._division(node)
         safe = self.set(f"np.int64(1) if {special} else {b.code}")
         code = self.set(f"{a.code} - truncated_div({a.code}, {safe}) * {safe}")
@@ -107,7 +107,7 @@ class Numbers(Writer):
         return self._folded(node, a, f"abs({a.code})", low, max(abs(a.low), abs(a.high)))
 
     def _folded(self, node: Node, a: Value, code: str, low: int, high: int) -> Value:
-        if type_of(node).kind == "float":
+        if node.typed.kind == "float":
             return derived(a, code=self.set(code))
         bad, up = a.bad, a.up
         if node.op == "neg" and up:
@@ -131,13 +131,13 @@ class Numbers(Writer):
 
     def _whole(self, node: Node, function: str, sign: str) -> Value:
         """Floor or ceiling; of a scaled integer, floor division, from the other side for the ceiling."""
-        a, source = self.value(node.args[0]), type_of(node.args[0])
+        a, source = self.value(node.args[0]), node.args[0].typed
         if source.kind == "decimal":
             return derived(a, code=self.set(f"{sign}(({sign}{a.code}) // np.int64({10**source.scale}))"))
         return derived(a, code=self.set(f"to_int64({function}({a.code}))"), low=INT64_MIN, high=INT64_MAX)
 
     def _round(self, node: Node) -> Value:
-        source = type_of(node.args[0])
+        source = node.args[0].typed
         if source.kind != "decimal":
             return self.filled(node, OPERATIONS[node.op])
         a, unit = self.value(node.args[0]), 10**source.scale
@@ -145,7 +145,7 @@ class Numbers(Writer):
         return derived(a, code=self.set(f"truncated_div({a.code} + {half}, np.int64({unit}))"))
 
     def _cast(self, node: Node) -> Value:
-        a, source, target = self.value(node.args[0]), type_of(node.args[0]), type_of(node)
+        a, source, target = self.value(node.args[0]), node.args[0].typed, node.typed
         if source == target or (source.kind == target.kind == "timestamp"):
             return self._rescale_time(a, source, target)
         if target.kind == "bool":

@@ -152,7 +152,7 @@ class Program:
         self.analysis = analysis
         self.dimensions: tuple[Dimension, ...] = analysis.dimensions[:MAX_DIMS]
         self.keyed = bool(analysis.equalities)
-        self._types = {n.value: n.type for n in walk(analysis.tree) if n.op == "column" and n.type is not None}
+        self._types = {n.column: n.typed for n in walk(analysis.tree) if n.op == "column"}
 
     @cached_property
     def entry(self) -> dict[str, tuple[Part, ...]]:

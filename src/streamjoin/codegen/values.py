@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from streamjoin.predicate.tree import Node, brief
+from streamjoin.predicate.tree import Node
 from streamjoin.predicate.types import Type
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -79,12 +79,6 @@ class Writer(ABC):
 def derived(a: Value, code: str, low: int = INT64_MIN, high: int = INT64_MAX) -> Value:
     """Another value with the same flags. Which way it was out of range does not carry over."""
     return Value(code, a.null, a.bad, low, high)
-
-
-def type_of(node: Node) -> Type:
-    """The type of a resolved node."""
-    assert node.type is not None, f"unresolved: {brief(node)}"
-    return node.type
 
 
 def range_of(t: Type) -> tuple[int, int]:

@@ -125,7 +125,7 @@ class Source:
         function = next((node for node in walk(program.analysis.tree) if node.op == "function"), None)
         if function is not None:
             raise PredicateError(
-                f'algorithm="hells" cannot run the Python function {function.value.__name__} on a device; write the '
+                f'algorithm="hells" cannot run the Python function {function.function.__name__} on a device; write the '
                 'predicate as SQL text or as an expression of streamjoin.r and streamjoin.s, or use algorithm="grid"'
             )
         inexact = next((node for node in walk(program.analysis.tree) if not is_exact(node.op)), None)

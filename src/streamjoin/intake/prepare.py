@@ -192,7 +192,7 @@ def compiling(program: Program) -> Iterator[None]:
     except Exception as error:
         if program.analysis.tree.op != "function":
             raise
-        name = program.analysis.tree.value.__name__
+        name = program.analysis.tree.function.__name__
         raise PredicateError(
             f"the predicate function {name} does not compile: {reason(error)}; use numbers, comparisons, math and "
             "numpy functions that Numba knows, or write it as SQL text"

@@ -182,7 +182,7 @@ def _rejects(node: Node, args: list[_Columns], spreads: dict[Node, _Columns]) ->
 
 def _spreads(node: Node, args: list[_Columns]) -> _Columns:
     if node.op == "column":
-        return frozenset({node.value})
+        return frozenset({node.column})
     row = OPERATIONS.get(node.op)
     null = row.null if row else "any"  # of a literal nothing; of a Python function, whose null never matches, any
     if null == "own":
@@ -195,12 +195,11 @@ def _harvest(node: Node, equalities: list[tuple[Node, Node]], constraints: list[
     if node.op not in ("eq", "lt", "le", "gt", "ge"):
         return False
     left, right = node.args
-    kind = left.type.kind if left.type else ""
     one_each = len(sides(left)) == len(sides(right)) == 1
     if node.op == "eq" and one_each and (exactly or (_is_column(left) and _is_column(right))):
         equalities.append((left, right) if sides(left) == {"r"} else (right, left))
         return True
-    if kind in ("string", "binary", "bool"):
+    if left.typed.kind in ("string", "binary", "bool"):
         return False
     found = []
     for a, b in _as_upper_bounds(node.op, left, right):
@@ -213,9 +212,7 @@ def _harvest(node: Node, equalities: list[tuple[Node, Node]], constraints: list[
 
 def _changes_meaning(node: Node) -> bool:
     """A cast that SQL puts in and Python does not: there, dates and timestamps are plain counts."""
-    return (
-        node.op == "cast" and node.args[0].type is not None and node.args[0].type.kind not in ("int", "float", "bool")
-    )
+    return node.op == "cast" and node.args[0].typed.kind not in ("int", "float", "bool")
 
 
 def _is_column(node: Node) -> bool:
@@ -263,7 +260,7 @@ def _constraint(a: Node, b: Node, exactly: bool) -> Constraint | None:
 
 def _single(node: Node) -> bool:
     """Is the node in single precision?"""
-    return bool(node.type and node.type.kind == "float" and node.type.bits == 32)
+    return node.typed.kind == "float" and node.typed.bits == 32
 
 
 def _split(parts: list[tuple[Fraction, Node]]) -> tuple[list[tuple[float, Node]], float, float, int] | None:
@@ -293,7 +290,7 @@ def _split(parts: list[tuple[Fraction, Node]]) -> tuple[list[tuple[float, Node]]
             stack.append((-factor, node.args[0]))
         elif node.op == "cast" and _keeps_value(node):
             stack.append((factor, node.args[0]))
-        elif node.op == "mul" and node.type is not None and node.type.kind != "decimal":
+        elif node.op == "mul" and node.typed.kind != "decimal":
             found = [(_number(known), rest) for known, rest in (node.args, node.args[::-1]) if known.op == "literal"]
             by = next(((times, rest) for times, rest in found if times is not None), None)
             if by is None:
@@ -319,9 +316,7 @@ def _number(literal: Node) -> Fraction | None:
 
 def _keeps_value(cast: Node) -> bool:
     """Casts that change a number by no more than rounding."""
-    source, target = cast.args[0].type, cast.type
-    if source is None or target is None:
-        return False
+    source, target = cast.args[0].typed, cast.typed
     if source.kind == "int":
         return target.kind == "float" or (target.kind == "int" and target.bits >= source.bits)
     return source.kind == target.kind == "float" and target.bits >= source.bits
@@ -365,5 +360,4 @@ def _base(linear: Linear) -> _Columns:
 
 
 def _kind(constraint: Constraint) -> str:
-    node = constraint.low.terms[0][1]
-    return node.type.kind if node.type else ""
+    return constraint.low.terms[0][1].typed.kind

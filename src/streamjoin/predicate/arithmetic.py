@@ -14,9 +14,7 @@ _TIMES = ("timestamp", "date")
 
 def binary(op: str, a: Node, b: Node, unit: str) -> Node:
     """`a op b` for + - * / DIV %; `unit` is the predicate's unit of time."""
-    assert a.type is not None
-    assert b.type is not None
-    kinds = (a.type.kind, b.type.kind)
+    kinds = (a.typed.kind, b.typed.kind)
     if "interval" in kinds or any(kind in _TIMES for kind in kinds):
         return fold(_temporal(op, a, b, unit))
     if "null" in kinds:
@@ -25,35 +23,34 @@ def binary(op: str, a: Node, b: Node, unit: str) -> Node:
         wrong = b if _is_number(a) else a
         raise PredicateError(
             f"{brief(Node(op, (a, b)))}: arithmetic needs numbers, but {show(wrong)} is none"
-            + ("; write CAST(... AS int) to count it as 0 or 1" if wrong.type.kind == "bool" else "")  # type: ignore[union-attr]
+            + ("; write CAST(... AS int) to count it as 0 or 1" if wrong.typed.kind == "bool" else "")
         )
     if op == "div":
         return fold(_divide(a, b))
     if op == "intdiv":
         return fold(_integer_divide(a, b))
-    if "decimal" in (a.type.kind, b.type.kind) and "float" not in (a.type.kind, b.type.kind):  # type: ignore[union-attr]
+    if "decimal" in (a.typed.kind, b.typed.kind) and "float" not in (a.typed.kind, b.typed.kind):
         result = fold(_decimal(op, a, b))
         if result.op in ("div", "mod"):
             raise _inexact(op, a, b)
         return result
-    target = wider(a.type, b.type)  # type: ignore[arg-type]
+    target = wider(a.typed, b.typed)
     assert target is not None
     return fold(Node(op, (cast_to(a, target), cast_to(b, target)), type=target))
 
 
 def signed(op: str, a: Node) -> Node:
     """`-a` or `abs(a)`."""
-    if a.type == NULL:
+    if a.typed == NULL:
         a = cast_to(a, FLOAT64)
-    if not _is_number(a) and (a.type is None or a.type.kind != "interval"):
+    if not _is_number(a) and a.typed.kind != "interval":
         raise PredicateError(f"{brief(Node(op, (a,)))}: needs a number or an interval, not {show(a)}")
-    return fold(Node(op, (a,), type=a.type))
+    return fold(Node(op, (a,), type=a.typed))
 
 
 def whole(op: str, a: Node) -> Node:
     """floor or ceil: bigint from integers and floats, a decimal without fraction from decimals."""
-    t = a.type
-    assert t is not None
+    t = a.typed
     if t.kind == "int":
         return cast_to(a, INT64)
     if t.kind in ("float", "null"):
@@ -65,8 +62,7 @@ def whole(op: str, a: Node) -> Node:
 
 def rounded(op: str, a: Node) -> Node:
     """round: of the value's own type, but a decimal may need one digit more before the point."""
-    t = a.type
-    assert t is not None
+    t = a.typed
     if t.kind == "int":
         return a
     if t.kind == "decimal":
@@ -78,27 +74,25 @@ def rounded(op: str, a: Node) -> Node:
 def double(op: str, args: list[Node]) -> Node:
     """A function of doubles: always double."""
     for a in args:
-        if not _is_number(a) and a.type != NULL:
+        if not _is_number(a) and a.typed != NULL:
             raise PredicateError(f"{brief(Node(op, tuple(args)))}: needs a number, not {show(a)}")
     return fold(Node(op, tuple(cast_to(a, FLOAT64) for a in args), type=FLOAT64))
 
 
 def _is_number(node: Node) -> bool:
-    return node.type is not None and is_number(node.type)
+    return is_number(node.typed)
 
 
 def _typed_nulls(a: Node, b: Node) -> tuple[Node, Node]:
-    if a.type == NULL:
-        a = cast_to(a, FLOAT64 if b.type == NULL else b.type)  # type: ignore[arg-type]
-    if b.type == NULL:
-        b = cast_to(b, a.type)  # type: ignore[arg-type]
+    if a.typed == NULL:
+        a = cast_to(a, FLOAT64 if b.typed == NULL else b.typed)
+    if b.typed == NULL:
+        b = cast_to(b, a.typed)
     return a, b
 
 
 def _divide(a: Node, b: Node) -> Node:
-    assert a.type is not None
-    assert b.type is not None
-    kinds = {a.type.kind, b.type.kind}
+    kinds = {a.typed.kind, b.typed.kind}
     if "decimal" in kinds and "float" not in kinds:
         result = fold(_decimal("div", a, b)) if a.op == b.op == "literal" else None
         if result is None or result.op != "literal":
@@ -109,7 +103,7 @@ def _divide(a: Node, b: Node) -> Node:
 
 def _integer_divide(a: Node, b: Node) -> Node:
     for operand in (a, b):
-        if operand.type is None or operand.type.kind != "int":
+        if operand.typed.kind != "int":
             raise PredicateError(
                 f"{brief(Node('intdiv', (a, b)))}: DIV needs integers, not {show(operand)}; "
                 "write floor(a / b), or cast to bigint first"
@@ -161,7 +155,7 @@ def bounded(t: Type) -> Type:
 
 def _inexact(op: str, a: Node, b: Node) -> PredicateError:
     sign = OPERATIONS[op].sign
-    exact = a if a.type is not None and a.type.kind == "decimal" else b
+    exact = a if a.typed.kind == "decimal" else b
     if exact.op == "literal":
         remedy = f"write the constant as a double, {cut(str(exact.value))}D"
     else:
@@ -173,10 +167,8 @@ def _inexact(op: str, a: Node, b: Node) -> PredicateError:
 
 def _temporal(op: str, a: Node, b: Node, unit: str) -> Node:
     """Arithmetic with timestamps, dates and intervals. The result has the time first, then the amount."""
-    assert a.type is not None
-    assert b.type is not None
     span = interval(unit)
-    x, y = a.type.kind, b.type.kind
+    x, y = a.typed.kind, b.typed.kind
     if op == "add" and y in _TIMES and x not in _TIMES:
         a, b, x, y = b, a, y, x
     if op in ("add", "sub") and x in _TIMES:
@@ -184,7 +176,7 @@ def _temporal(op: str, a: Node, b: Node, unit: str) -> Node:
             return _shift_date(op, a, b)
         if y == "interval" or (y == "null" and op == "add"):
             time = cast_to(a, FLOATING) if x == "date" else a
-            return Node(op, (time, cast_to(b, span)), type=time.type)
+            return Node(op, (time, cast_to(b, span)), type=time.typed)
         if op == "sub" and (y in _TIMES or y == "null"):
             return _difference(a, b, span)
     if op == "sub" and x == "null" and y in _TIMES:
@@ -196,7 +188,7 @@ def _temporal(op: str, a: Node, b: Node, unit: str) -> Node:
             a, b, x, y = b, a, y, x
         if y in ("int", "null"):
             return Node(op, (a, cast_to(b, INT64)), type=span)
-        if is_number(b.type):  # type: ignore[arg-type]
+        if is_number(b.typed):
             raise PredicateError(
                 f"{brief(Node(op, (a, b)))}: an interval can be multiplied by an integer only, "
                 f"not by {show(b)}; use a smaller unit, such as milliseconds"
@@ -205,18 +197,15 @@ def _temporal(op: str, a: Node, b: Node, unit: str) -> Node:
 
 
 def _shift_date(op: str, a: Node, b: Node) -> Node:
-    assert b.type is not None
-    if b.type.bits == 64:
+    if b.typed.bits == 64:
         raise PredicateError(
             f"{brief(Node(op, (a, b)))}: a date takes an int of days, not {show(b)}; write CAST({brief(b)} AS int)"
         )
-    return Node(op, (a, b), type=a.type)
+    return Node(op, (a, b), type=a.typed)
 
 
 def _difference(a: Node, b: Node, span: Type) -> Node:
-    assert a.type is not None
-    assert b.type is not None
-    target = wider(a.type, b.type)
+    target = wider(a.typed, b.typed)
     if target is None:
         raise mismatch(brief(Node("sub", (a, b))), a, b)
     if target.kind == "date":
@@ -225,9 +214,7 @@ def _difference(a: Node, b: Node, span: Type) -> Node:
 
 
 def _no_such(op: str, a: Node, b: Node) -> PredicateError:
-    assert a.type is not None
-    assert b.type is not None
-    kinds = {a.type.kind, b.type.kind}
+    kinds = {a.typed.kind, b.typed.kind}
     if "timestamp" in kinds and kinds & {"int", "float", "decimal"}:
         remedy = "add an interval: INTERVAL 5 SECONDS, or timedelta(seconds=5)"
     elif "interval" in kinds:
@@ -235,6 +222,6 @@ def _no_such(op: str, a: Node, b: Node) -> PredicateError:
     else:
         remedy = "times can be subtracted from each other and shifted by an interval"
     return PredicateError(
-        f"{brief(Node(op, (a, b)))}: {OPERATIONS[op].sign} is not defined for {sql_name(a.type)} and "
-        f"{sql_name(b.type)}; {remedy}"
+        f"{brief(Node(op, (a, b)))}: {OPERATIONS[op].sign} is not defined for {sql_name(a.typed)} and "
+        f"{sql_name(b.typed)}; {remedy}"
     )

@@ -37,19 +37,18 @@ def show(node: Node) -> str:
     """An operand as errors name it: column, side, type, or the text of the expression."""
     kind = f" ({sql_name(node.type)})" if node.type is not None else ""
     if node.op == "column":
-        side, name = node.value
+        side, name = node.column
         return f'column "{cut(name)}" of {side}{kind}' if side else f'column "{cut(name)}"{kind}'
     return f"{brief(node)}{kind}"
 
 
 def decimal_of(node: Node) -> Type:
     """The decimal type that Spark gives an integer or decimal operand: a literal only its own digits."""
-    assert node.type is not None
-    if node.type.kind == "decimal":
-        return node.type
-    if node.op == "literal" and node.value is not None:
-        return decimal(len(str(abs(node.value))), 0)
-    return decimal(_INT_DIGITS[node.type.bits], 0)
+    if node.typed.kind == "decimal":
+        return node.typed
+    if node.op == "literal" and node.constant is not None:
+        return decimal(len(str(abs(node.constant))), 0)
+    return decimal(_INT_DIGITS[node.typed.bits], 0)
 
 
 def wider_decimal(a: Type, b: Type) -> Type | None:
@@ -94,8 +93,7 @@ def common(nodes: list[Node], what: str) -> Type:
     """The one type for all values of an IN, CASE, coalesce, least or greatest."""
     result = NULL
     for node in nodes:
-        assert node.type is not None
-        met = wider(result, node.type)
+        met = wider(result, node.typed)
         if met is None:
             raise mismatch(what, nodes[0], node)
         result = met
@@ -104,19 +102,19 @@ def common(nodes: list[Node], what: str) -> Type:
 
 def mismatch(what: str, a: Node, b: Node) -> PredicateError:
     """The error for two operands that have no common type, with the remedy that fits them."""
-    kinds = {node.type.kind for node in (a, b) if node.type is not None}
+    kinds = {node.typed.kind for node in (a, b)}
     if kinds == {"timestamp"}:
-        naive, aware = (a, b) if b.type is not None and b.type.aware else (b, a)
+        naive, aware = (a, b) if b.typed.aware else (b, a)
         return PredicateError(
             f"{what}: {show(naive)} has no time zone, {show(aware)} has one; give both a time zone before "
             f"joining, or write CAST({brief(naive)} AS timestamp) to read it as UTC"
         )
     if kinds & {"string", "binary"}:
-        text = a if a.type is not None and a.type.kind in ("string", "binary") else b
+        text = a if a.typed.kind in ("string", "binary") else b
         other = b if text is a else a
         remedy = (
             "write the number without quotes"
-            if text.op == "literal" and other.type is not None and is_number(other.type)
+            if text.op == "literal" and is_number(other.typed)
             else f"cast {brief(text)} before joining"
         )
         return PredicateError(f"{what}: {show(a)} and {show(b)} cannot be mixed; {remedy}")
@@ -133,7 +131,7 @@ def mismatch(what: str, a: Node, b: Node) -> PredicateError:
 
 def cast_to(node: Node, target: Type) -> Node:
     """The node as `target`: itself, a folded literal, or a cast; refused where the answer could differ."""
-    source = node.type
+    source = node.typed
     assert source is not None
     if source == target:
         return node

@@ -25,18 +25,16 @@ _TEXT = ("string", "binary")
 
 def compare(op: str, a: Node, b: Node) -> Node:
     """`a op b` with both operands in one type, or an equivalent that needs no rounding."""
-    assert a.type is not None
-    assert b.type is not None
-    if a.type == NULL and b.type == NULL:
+    if a.typed == NULL and b.typed == NULL:
         return literal(True if op == "eq_null_safe" else None, BOOL)
-    kinds = {a.type.kind, b.type.kind}
+    kinds = {a.typed.kind, b.typed.kind}
     if kinds & {"string", "binary"}:
         return _text(op, a, b)
     if kinds != {"bool"} and "bool" in kinds and "null" not in kinds:
         return _bool_and_number(op, a, b)
     if kinds == {"decimal", "int"} or kinds == {"decimal"}:
         return _exact(op, a, b)
-    target = wider(a.type, b.type)
+    target = wider(a.typed, b.typed)
     if target is None:
         raise mismatch(_shown(op, a, b), a, b)
     return Node(op, (cast_to(a, target), cast_to(b, target)), type=BOOL)
@@ -46,7 +44,7 @@ def is_in(value: Node, options: list[Node]) -> Node:
     """`value IN (options)` as an `or` of equalities, all in the one type that Spark compares them in."""
     nodes = [value, *options]
     shown = f"{brief(value)} IN (...)"
-    kinds = {node.type.kind for node in nodes if node.type is not None}
+    kinds = {node.typed.kind for node in nodes}
     if kinds & set(_TEXT):
         equalities = [compare("eq", value, option) for option in options]
     else:
@@ -67,14 +65,11 @@ def _shown(op: str, a: Node, b: Node) -> str:
 def _text(op: str, a: Node, b: Node) -> Node:
     """Strings and bytes: equality only, of columns and literals of one kind."""
     for text, other in ((a, b), (b, a)):
-        assert other.type is not None
-        written = text.op == "literal" and text.type == STRING
-        if written and other.type.kind in ("timestamp", "date"):
-            first, second = (cast_to(n, other.type) if n is text else n for n in (a, b))
+        written = text.op == "literal" and text.typed == STRING
+        if written and other.typed.kind in ("timestamp", "date"):
+            first, second = (cast_to(n, other.typed) if n is text else n for n in (a, b))
             return Node(op, (first, second), type=BOOL)
-    assert a.type is not None
-    assert b.type is not None
-    target = wider(a.type, b.type)
+    target = wider(a.typed, b.typed)
     if target is None:
         raise mismatch(_shown(op, a, b), a, b)
     if op not in _EQUALITY:
@@ -86,13 +81,12 @@ def _text(op: str, a: Node, b: Node) -> Node:
 
 
 def _bool_and_number(op: str, a: Node, b: Node) -> Node:
-    flag, number = (a, b) if a.type == BOOL else (b, a)
-    assert number.type is not None
-    if op not in _EQUALITY or not is_number(number.type):
+    flag, number = (a, b) if a.typed == BOOL else (b, a)
+    if op not in _EQUALITY or not is_number(number.typed):
         raise PredicateError(
             f"{_shown(op, a, b)}: {show(flag)} cannot be compared with {show(number)}; compare it with TRUE or FALSE"
         )
-    counted = cast_to(flag, INT32 if number.type.kind == "decimal" else number.type)
+    counted = cast_to(flag, INT32 if number.typed.kind == "decimal" else number.typed)
     return compare(op, counted, b) if flag is a else compare(op, a, counted)
 
 
@@ -100,8 +94,8 @@ def _exact(op: str, a: Node, b: Node) -> Node:
     """Decimals and integers: compared exactly, against a literal in the units of the other operand."""
     if a.op == "literal" and b.op != "literal":
         return _exact(OPERATIONS[op].mirrored, b, a)
-    if b.op == "literal" and b.value is not None and a.op != "literal":
-        return _against_literal(op, a, Decimal(b.value))
+    if b.op == "literal" and b.constant is not None and a.op != "literal":
+        return _against_literal(op, a, Decimal(b.constant))
     x, y = decimal_of(a), decimal_of(b)
     target = wider(x, y)
     if target is None:
@@ -111,8 +105,7 @@ def _exact(op: str, a: Node, b: Node) -> Node:
 
 def _against_literal(op: str, a: Node, value: Decimal) -> Node:
     """As Spark's optimiser does: x < 1.5 over integers is x <= 1, and x = 1.5 never holds."""
-    assert a.type is not None
-    scale = a.type.scale if a.type.kind == "decimal" else 0
+    scale = a.typed.scale if a.typed.kind == "decimal" else 0
     below, exact = round_to_scale(value, scale)
     if not exact:
         if op in _EQUALITY:
@@ -123,11 +116,11 @@ def _against_literal(op: str, a: Node, value: Decimal) -> Node:
         if op in _EQUALITY:
             return _constant(a, op)
         return _constant(a, "ne" if (below > high) == (op in ("lt", "le")) else "eq")
-    if a.type.kind == "int":
+    if a.typed.kind == "int":
         bound = literal(below, INT32 if int_range(32)[0] <= below <= int_range(32)[1] else INT64)
-        target = wider(a.type, bound.type)  # type: ignore[arg-type]
+        target = wider(a.typed, bound.typed)
     else:
-        target = decimal(max(a.type.precision, len(str(abs(below)))), scale)
+        target = decimal(max(a.typed.precision, len(str(abs(below)))), scale)
         bound = literal(Decimal(below).scaleb(-scale, WIDE), target)
     assert target is not None
     return Node(op, (cast_to(a, target), cast_to(bound, target)), type=BOOL)

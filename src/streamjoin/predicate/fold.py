@@ -51,10 +51,9 @@ def to_float32(value: int | float | Decimal) -> float:
 
 def fold_cast(node: Node, target: Type) -> Any:
     """The value of CAST(literal AS target), or an error where Spark would wrap, round away or answer NULL."""
-    value, source = node.value, node.type
+    value, source = node.constant, node.typed
     if value is None:
         return None
-    assert source is not None
     try:
         result = _cast(value, source, target)
     except (ValueError, InvalidOperation, OverflowError) as error:
@@ -144,12 +143,11 @@ def fold(node: Node) -> Node:
     compute = row.fold if row else None
     if compute is None or any(arg.op != "literal" for arg in node.args):
         return node
-    target = node.type
-    assert target is not None
-    if any(arg.value is None for arg in node.args):
+    target = node.typed
+    if any(arg.constant is None for arg in node.args):
         return Node("literal", value=None, type=target)
     try:
-        result = _fitted(compute, [arg.value for arg in node.args], target)
+        result = _fitted(compute, [arg.constant for arg in node.args], target)
     except (ValueError, OverflowError, InvalidOperation):  # left to run time, which has an answer
         return node
     if target.kind == "int" and result is not None:

@@ -91,7 +91,7 @@ class _Resolver:
                 if t is not None and t.unit == "ns":
                     self.unit = "ns"
             elif node.op == "function":
-                for side, name in columns_read(node.value, self.names()):
+                for side, name in columns_read(node.function, self.names()):
                     t = from_arrow(self.schemas[side].field(name).type)
                     if t is not None and t.unit == "ns":
                         self.unit = "ns"
@@ -114,7 +114,7 @@ class _Resolver:
 
     def field(self, node: Node) -> pa.Field[Any]:
         """The Arrow field that a column node means, with its side found if the text names none."""
-        side, name = self.locate(*node.value)
+        side, name = self.locate(*node.column)
         return self.schemas[side].field(name)
 
     def locate(self, side: str, name: str) -> tuple[str, str]:
@@ -140,7 +140,7 @@ class _Resolver:
         return where, exact
 
     def column(self, node: Node) -> Node:
-        side, name = self.locate(*node.value)
+        side, name = self.locate(*node.column)
         arrow = self.schemas[side].field(name).type
         t = from_arrow(arrow)
         if t is None:
@@ -159,26 +159,27 @@ class _Resolver:
         return Node("column", value=(side, name), type=_with_unit(t, self.unit))
 
     def literal(self, node: Node) -> Node:
+        value = node.constant
         t = node.type if node.type is not None else _literal_type(node)
-        if isinstance(node.value, str):
+        if isinstance(value, str):
             try:
-                node.value.encode()
+                value.encode()
             except UnicodeEncodeError:
                 raise PredicateError(f"the text {brief(node)} is not Unicode: half of a surrogate pair") from None
-        if t.kind == "int" and node.value is not None:
+        if t.kind == "int" and value is not None:
             low, high = int_range(t.bits)
-            if not low <= node.value <= high:
-                raise PredicateError(f"the constant {shown(node.value)} is no {sql_name(t)} ({low} to {high})")
-        if t.kind == "decimal" and node.value is not None and t.precision > 38:
+            if not low <= value <= high:
+                raise PredicateError(f"the constant {shown(value)} is no {sql_name(t)} ({low} to {high})")
+        if t.kind == "decimal" and value is not None and t.precision > 38:
             raise PredicateError(
-                f"the constant {cut(str(node.value))} has {t.precision:,} digits, and a decimal has at most 38; "
+                f"the constant {cut(str(value))} has {t.precision:,} digits, and a decimal has at most 38; "
                 "shorten it or write it as a double, with a D at the end"
             )
-        return Node("literal", value=node.value, type=_with_unit(t, self.unit))
+        return Node("literal", value=value, type=_with_unit(t, self.unit))
 
     def function(self, node: Node) -> Node:
         args = []
-        for (side, name), certain in columns_read(node.value, self.names()).items():
+        for (side, name), certain in columns_read(node.function, self.names()).items():
             known = from_arrow(self.schemas[side].field(name).type)
             usable = known is not None and known.kind in _IN_FUNCTIONS
             if not usable and not certain:
@@ -202,7 +203,7 @@ def _with_unit(t: Type, unit: str) -> Type:
 
 def _literal_type(node: Node) -> Type:
     """Spark's type of a constant that does not say it."""
-    value = node.value
+    value = node.constant
     if value is None:
         return NULL
     if isinstance(value, bool):
@@ -279,7 +280,7 @@ RULES: dict[Rule, Callable[[Node, list[Node], str], Node]] = {
     "double": lambda node, args, unit: arithmetic.double(node.op, args),
     "choice": lambda node, args, unit: _choice(node.op, args),
     "case": lambda node, args, unit: _case(args),
-    "cast": lambda node, args, unit: cast_to(args[0], _with_unit(node.value, unit)),
+    "cast": lambda node, args, unit: cast_to(args[0], _with_unit(node.target, unit)),
 }
 """From a node and its typed arguments, and the predicate's unit of time, to the typed node."""
 

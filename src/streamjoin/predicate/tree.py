@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Context, Decimal
-from typing import Any
+from typing import Any, cast
 
 from streamjoin.errors import SHOWN, PredicateError, cut, shown
 from streamjoin.predicate.operations import OPERATIONS
@@ -31,9 +31,7 @@ class Node:
 
     Before `resolve` only literals that say their type (`1L`) have one; after it every node has.
 
-    What `value` holds: for a column (side, name), where side is "r", "s" or "" (not said, resolve finds it);
-    for a literal a Python value (None, bool, int, float, Decimal, str, bytes, datetime, date, timedelta);
-    for a cast the target Type; for a function the Python callable.
+    `value` is read as what it is: `column`, `constant`, `target` or `function`.
 
     `case` has args cond1, value1, cond2, value2, ..., else; `and` and `or` take any number of args.
 
@@ -44,13 +42,13 @@ class Node:
 
     op: str
     args: tuple[Node, ...] = ()
-    value: Any = None
+    value: object = None
     type: Type | None = None
     digest: bytes = field(init=False)
     reads: frozenset[str] = field(init=False)  # the sides: a subset of {"r", "s"}
 
     def __post_init__(self) -> None:
-        own = frozenset(self.value[0]) if self.op == "column" else frozenset()
+        own = frozenset(self.column[0]) if self.op == "column" else frozenset()
         object.__setattr__(self, "reads", own.union(*(arg.reads for arg in self.args)))
         parts = [self.op.encode(), _exactly(self.value), repr(self.type).encode(), *(arg.digest for arg in self.args)]
         content = hashlib.blake2b(digest_size=16)
@@ -58,6 +56,36 @@ class Node:
             content.update(b"%d:" % len(part))
             content.update(part)
         object.__setattr__(self, "digest", content.digest())
+
+    @property
+    def typed(self) -> Type:
+        """The type of a resolved node."""
+        assert self.type is not None, f"unresolved: {brief(self)}"
+        return self.type
+
+    @property
+    def column(self) -> tuple[str, str]:
+        """Of a column: its side, "" if the text names none, and its name."""
+        assert self.op == "column"
+        return cast(tuple[str, str], self.value)
+
+    @property
+    def constant(self) -> Any:
+        """Of a literal: None, bool, int, float, Decimal, str, bytes, datetime, date or timedelta."""
+        assert self.op == "literal"
+        return self.value
+
+    @property
+    def target(self) -> Type:
+        """Of a cast: the type to cast to."""
+        assert isinstance(self.value, Type)
+        return self.value
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """Of a Python function: itself."""
+        assert callable(self.value)
+        return self.value
 
     def __eq__(self, other: object) -> bool:
         return self.digest == other.digest if isinstance(other, Node) else NotImplemented
@@ -75,14 +103,14 @@ class Node:
         return _rebuilt, ([(node.op, [place[arg] for arg in node.args], node.value, node.type) for node in nodes],)
 
 
-def _rebuilt(parts: list[tuple[str, list[int], Any, Type | None]]) -> Node:
+def _rebuilt(parts: list[tuple[str, list[int], object, Type | None]]) -> Node:
     nodes: list[Node] = []
     for op, args, value, type in parts:
         nodes.append(Node(op, tuple(nodes[k] for k in args), value, type))
     return nodes[-1]
 
 
-def _exactly(value: Any) -> bytes:
+def _exactly(value: object) -> bytes:
     """A node's value as bytes that no other value has: 1, 1.0 and TRUE are equal in Python, 0.0 and -0.0 too."""
     if isinstance(value, str):
         return b"s" + value.encode("utf-8", "surrogatepass")
@@ -162,7 +190,7 @@ def bottom_up(
 
 def columns(*nodes: Node) -> set[tuple[str, str]]:
     """The (side, name) of every column that the trees read."""
-    return {part.value for part in walk(*nodes) if part.op == "column"}
+    return {part.column for part in walk(*nodes) if part.op == "column"}
 
 
 def sides(node: Node) -> frozenset[str]:
@@ -184,9 +212,7 @@ def physical(node: Node) -> Any:
     >>> physical(literal(Decimal("1.5"), types.decimal(10, 3)))
     1500
     """
-    value, t = node.value, node.type
-    if node.op != "literal" or t is None:
-        raise ValueError(f"not a resolved literal: {to_sql(node)}")
+    value, t = node.constant, node.typed
     if value is None:
         return None
     if t.kind == "timestamp":
@@ -256,14 +282,14 @@ def _pieces(node: Node, outer: int) -> list[_Piece]:
             pieces += [f" {sign} ", (arg, rest)]
         return _wrap(pieces, strength, outer)
     if op == "column":
-        side, name = node.value
+        side, name = node.column
         quoted = name if _PLAIN.match(name) else "`" + name.replace("`", "``") + "`"
         return [f"{side}.{quoted}" if side else quoted]
     if op == "literal":
-        text = literal_sql(node.value, node.type)
+        text = literal_sql(node.constant, node.type)
         return [f"({text})" if text.startswith("-") and outer > 5 else text]
     if op == "cast":
-        return ["CAST(", (args[0], 0), f" AS {sql_name(node.value)})"]
+        return ["CAST(", (args[0], 0), f" AS {sql_name(node.target)})"]
     if op == "not":
         if args[0].op == "is_null":
             return _wrap([(args[0].args[0], 5), " IS NOT NULL"], 4, outer)
