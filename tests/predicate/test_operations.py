@@ -288,6 +288,12 @@ def test_devices_refuse_what_is_not_exact() -> None:
             Source(program)
 
 
+def test_what_the_c_library_computes_is_asked_last() -> None:
+    program = Program(analyse(resolve(as_tree("sin(r.d) * cos(s.d) <= 0.5D AND r.f < s.f"), NUMBERS, NUMBERS)))
+    code = program.match_text("r")
+    assert code.index("return False") < code.index("np.sin")
+
+
 def test_the_docs_list_every_function() -> None:
     text = (Path(__file__).parents[2] / "docs" / "semantics.md").read_text(encoding="utf-8")
     section = text.partition("### Functions")[2].partition("### ")[0]

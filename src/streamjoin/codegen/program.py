@@ -20,6 +20,7 @@ from streamjoin.codegen.embed import Embedded, embed
 from streamjoin.codegen.emit import AT_ONCE, Emitter
 from streamjoin.codegen.values import Slot, Value
 from streamjoin.predicate.analysis import MAX_DIMS, Analysis, Dimension, Linear
+from streamjoin.predicate.operations import is_exact
 from streamjoin.predicate.tree import OTHER, Node, brief, columns, walk
 from streamjoin.predicate.types import Type
 
@@ -262,7 +263,8 @@ class Program:
     def match_text(self, probing: str) -> str:
         """The exact test: `match` over the stored columns of both sides.
 
-        Comparisons are evaluated together, without branches; functions and what may overflow only where they hold.
+        Comparisons are evaluated together, without branches; functions, those of the C library too, and what may
+        overflow only where they hold.
         """
         pair = self.pair_code(probing)
         lines = pair.lines
@@ -299,12 +301,14 @@ class Program:
         return slots | self._slots(stored, self.stored[stored], "w", "j")
 
     def _costly(self, probing: str) -> dict[int, Node]:
-        """Conjuncts, by code, that only pairs in the window may be asked about: functions, and what may overflow."""
+        """Conjuncts, by code, asked last and in the window only: functions, what may overflow, what is slow."""
         emitter = Emitter(self._pair_slots(probing))
         return {
             code: node
             for code, node in enumerate(self.analysis.exact, 1)
-            if node.op == "function" or emitter.value(node).bad is not None
+            if node.op == "function"
+            or emitter.value(node).bad is not None
+            or not all(is_exact(part.op) for part in walk(node))
         }
 
     def compute_text(self, side: str) -> str:
