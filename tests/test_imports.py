@@ -97,6 +97,7 @@ FLOORS = [
     ("windows",),
     ("access",),
     ("algorithms",),
+    ("words",),
     ("options",),
     ("plan",),
     ("intake",),
@@ -109,7 +110,8 @@ FLOORS = [
     ("cli",),
 ]
 FLOOR = {room: k for k, rooms in enumerate(FLOORS) for room in rooms}
-LEAVES = {"__init__", "__main__", "devices", "errors", "folders", "interrupts", "java", "machine", "papers"}
+LEAVES = {"__init__", "__main__", "devices", "errors", "exits", "folders", "formats", "interrupts", "java"}
+LEAVES |= {"machine", "papers"}
 COMPILED = ("predicate", "codegen", "windows", "access", "algorithms", "plan", "intake", "results")
 
 

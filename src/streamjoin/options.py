@@ -14,9 +14,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from streamjoin import words
 from streamjoin.access import ACCESSES
 from streamjoin.algorithms import ALGORITHMS, AUTO, DEVICE, NAMES
-from streamjoin.errors import OptionError, UnsupportedError, cut, shown, suggest
+from streamjoin.errors import OptionError, SchemaError, StreamjoinError, UnsupportedError, cut, either, shown, suggest
+from streamjoin.windows import KINDS, SPELLINGS, spelled
+from streamjoin.words import ENGINE, ON_SPARK, RESULT, WINDOW, Word
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,86 +28,140 @@ P = ParamSpec("P")
 O = TypeVar("O", bound="Options")  # noqa: E741
 T = TypeVar("T")
 
-ACCESS_NAMES = (AUTO, *ACCESSES)
-MEMORY = ("auto", "host", "device", "parts")
+MEMORY = (AUTO, "host", "device", "parts")
 LATE = ("drop", "error", "keep")
 OVERLOAD = ("block", "shed")
 LONGEST_BATCH = 1 << 16
-MAX_RATE = 1e15  # tuples per second
 
 # Engines, as an error names them.
 ENGINES = TABLES, LIVE, SPARK = "tables", "live streams", "Spark DataFrames"
 
 
-def required(doc: str) -> Any:
+def required(doc: str, takes: str, word: Word) -> Any:
     """An option that every join needs."""
-    return field(metadata={"doc": doc, "engines": ENGINES, "elsewhere": "", "values": (), "former": ""})
+    return field(metadata=_metadata(doc, takes=takes, word=word))
 
 
-def option(
-    default: Any, doc: str, *engines: str, elsewhere: str = "", values: Iterable[str] = (), former: str = ""
-) -> Any:
-    """An option of some engines, or of all. `elsewhere` is what the others offer, `former` a name it had."""
-    metadata = {
+def option(default: Any, doc: str, *engines: str, **more: Any) -> Any:
+    """An option of some engines, or of all; `_metadata` has what else is known of it."""
+    return field(default=default, metadata=_metadata(doc, *engines, **more))
+
+
+def _metadata(
+    doc: str,
+    *engines: str,
+    takes: str = "",
+    values: Iterable[str] = (),
+    elsewhere: str = "",
+    former: str = "",
+    word: Word | None = None,
+) -> dict[str, Any]:
+    """What is known of an option.
+
+    doc         what it means
+    engines     which of them have it; none stands for all
+    takes       what its value may be, or `values`, which are all that it may be
+    elsewhere   what the other engines offer instead
+    former      a name that it had
+    word        how the command line has it, if it does
+    """
+    return {
         "doc": doc,
         "engines": engines or ENGINES,
-        "elsewhere": elsewhere,
+        "takes": takes,
         "values": tuple(values),
+        "elsewhere": elsewhere,
         "former": former,
+        "word": word,
     }
-    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What a join is asked to do."""
 
-    on: Any = required("the predicate: SQL text, an expression of sj.r and sj.s, or a function of two tuples")
-    within: Any = required('the window: "15 minutes", an integer, interval(), last() or tumbling()')
+    on: Any = required(
+        "the predicate",
+        "SQL text, an expression of sj.r and sj.s, or a function of two tuples",
+        Word(WINDOW, 'SQL, as "r.x BETWEEN s.a - 10 AND s.a + 10"'),
+    )
+    within: Any = required(
+        "the window",
+        f'"15 minutes", an integer, {either(f"{name}()" for name in KINDS)}',
+        Word(WINDOW, SPELLINGS, f"a window; write {SPELLINGS}", spelled),
+    )
     time: str | tuple[str, str] | None = option(None, "the time column, or one of each side")
     how: str = option("inner", 'the pairs; only "inner" is supported')
     algorithm: str = option(
-        "auto",
-        "who meets whom: " + ", ".join(f'"{name}"' for name in NAMES),
+        AUTO,
+        "who meets whom",
         TABLES,
         LIVE,
+        values=NAMES,
         elsewhere="its cells divide the work; cells= sets their number",
+        word=Word(ENGINE),
     )
     workers: int | str = option(
-        "auto",
+        AUTO,
         "threads of a parallel algorithm",
         TABLES,
         LIVE,
         elsewhere="cells= sets how far the work is divided",
+        word=Word(ENGINE, what=f'a number of at least 1, nor "{AUTO}"', read=words.count_or_auto, metavar=f"N|{AUTO}"),
     )
     layout: tuple[int, int] | str = option(
-        "auto", "(rows, columns) of a grid", TABLES, LIVE, elsewhere="cells= and split= shape the routing"
+        AUTO,
+        "rows and columns of a grid",
+        TABLES,
+        LIVE,
+        takes="(2, 3) for six workers",
+        elsewhere="cells= and split= shape the routing",
+        word=Word(
+            ENGINE,
+            "2x3 for six workers",
+            f'rows x columns of a grid, such as 2x3, nor "{AUTO}"',
+            words.layout,
+            f"MxN|{AUTO}",
+        ),
     )
     device: int | str | None = option(
         None,
-        'of hells: an index (`streamjoin doctor` lists them), a type such as "gpu", or a part of its name',
+        "the device of hells",
         TABLES,
         LIVE,
+        takes='an index (`streamjoin doctor` lists them), a type such as "gpu", or a part of its name',
         elsewhere="its cells run on the executors' cores",
+        word=Word(ENGINE, read=words.device),
     )
     memory: str = option(
-        "auto",
-        'of hells: where windows lie, "host", "device" or "parts"; "auto" decides by the device',
+        AUTO,
+        f'where windows of hells lie ("{AUTO}" decides by the device)',
         TABLES,
         LIVE,
-        elsewhere="its state lies in Spark's state store",
         values=MEMORY,
+        elsewhere="its state lies in Spark's state store",
+        word=Word(ENGINE),
     )
-    access: str = option("auto", "how windows are searched: " + ", ".join(f'"{name}"' for name in ACCESS_NAMES))
+    access: str = option(AUTO, "how windows are searched", values=(AUTO, *ACCESSES), word=Word(ENGINE))
     ordered: bool = option(
         False,
         "results by time, which is the later one of the pair's two",
         TABLES,
         LIVE,
         elsewhere="use orderBy on tables; a stream has no order",
+        word=Word(RESULT),
     )
     suffixes: tuple[str, str] | None = option(
-        ("_r", "_s"), "for column names that both sides have; None makes them an error"
+        ("_r", "_s"),
+        "for column names that both sides have",
+        takes="two of them, or None, which makes such names an error",
+        word=Word(
+            RESULT,
+            'two with a comma, or "none", which makes such names an error',
+            'two suffixes and a comma, nor "none"',
+            words.suffixes,
+            "R,S|none",
+        ),
     )
     stats: dict[str, Any] | None = option(
         None,
@@ -114,26 +171,45 @@ class Options:
     )
     rate: float | tuple[float, float] | None = option(
         None,
-        "expected tuples per second of each stream, or (r, s): what is decided by",
+        "expected tuples per second of each stream, by which the work is divided",
         LIVE,
         SPARK,
+        takes="a number, or (r, s)",
         elsewhere="the rows of tables come as fast as they are read",
         former="expected_rate",
+        word=Word(
+            ENGINE,
+            "5000 or 1000,3000; without Spark only with --explain, for live streams",
+            "tuples per second, such as 5000, or 1000,3000 for left and right",
+            words.rates,
+            "N|R,S",
+        ),
     )
     batch: int = option(64, "most tuples that travel together between workers", LIVE)
     overload: str = option(
         "block",
-        '"block": a push waits while the workers are behind; "shed": what does not fit is dropped and counted',
+        "what a push does while the workers are behind",
         LIVE,
+        takes='"block" (it waits) or "shed" (what does not fit is dropped and counted)',
         values=OVERLOAD,
     )
     pin: bool = option(False, "keeps every worker on a core of its own, along the machine's topology", LIVE)
     max_delay: Any = option(0, "by how much a tuple may be late", LIVE, elsewhere="withWatermark() says it there")
     late: str = option(
-        "drop", 'what becomes of later ones: "drop" (and count), "error", or "keep" for late()', LIVE, values=LATE
+        "drop",
+        "what becomes of later ones",
+        LIVE,
+        takes='"drop" (and count), "error", or "keep" for late()',
+        values=LATE,
     )
     punctuations: bool = option(False, "puts promises of time between the results", LIVE)
-    cells: int | None = option(None, "into how many parts the work is cut", SPARK, elsewhere="workers= divides it here")
+    cells: int | None = option(
+        None,
+        "into how many parts the work is cut",
+        SPARK,
+        elsewhere="workers= divides it here",
+        word=Word(ON_SPARK, what="a number of at least 1", read=words.count, metavar="N"),
+    )
     split: int | None = option(None, "into how many cells a single key or bucket is cut", SPARK)
     bucket: float | None = option(None, "the width of a range bucket on the first band", SPARK)
     result_time: str | None = option(
@@ -143,14 +219,12 @@ class Options:
     def __post_init__(self) -> None:
         if self.how != "inner":
             raise UnsupportedError(f'how={shown(self.how)} is not supported; only how="inner" is')
-        for name, known in (("algorithm", NAMES), ("access", ACCESS_NAMES)):
-            value = getattr(self, name)
-            if value not in known:
-                word = cut(value) if isinstance(value, str) else shown(value)
-                raise OptionError(f'unknown {name} "{word}"; known: {", ".join(known)}')
         for name, declared in DECLARED.items():
             value, values = getattr(self, name), declared.metadata["values"]
             if values and value not in values:
+                if name in ("algorithm", "access"):
+                    word = cut(value) if isinstance(value, str) else shown(value)
+                    raise OptionError(f'unknown {name} "{word}"; known: {", ".join(values)}')
                 raise OptionError(f"{name}={shown(value)} is not one of {', '.join(values)}")
         for name in ("device", "memory"):
             if self.is_set(name) and (self.algorithm not in ALGORITHMS or ALGORITHMS[self.algorithm].engine != DEVICE):
@@ -173,15 +247,27 @@ class Options:
         return default is not MISSING and getattr(self, name) != default
 
     @property
+    def times(self) -> tuple[str, str] | None:
+        """The time columns of r and of s."""
+        if self.time is None:
+            return None
+        both = (self.time, self.time) if isinstance(self.time, str) else self.time
+        if not isinstance(both, (tuple, list)) or len(both) != 2 or not all(isinstance(name, str) for name in both):
+            raise SchemaError(
+                f'time={shown(self.time)} must name one column, time="ts", or one of each side, time=("r_ts", "s_ts")'
+            )
+        return both[0], both[1]
+
+    @property
     def rates(self) -> tuple[float, float] | None:
         """The expected tuples per second of r and of s."""
         if self.rate is None:
             return None
         both = self.rate if isinstance(self.rate, (tuple, list)) else (self.rate, self.rate)
-        if len(both) != 2 or not all(isinstance(x, (int, float)) and 0 < x < MAX_RATE for x in both):
+        if not words.are_rates(both):
             raise OptionError(
                 f"rate={shown(self.rate)} must be the expected tuples per second: a number above 0 and below "
-                f"{MAX_RATE:g}, or one per side"
+                f"{words.MAX_RATE:g}, or one per side"
             )
         return float(both[0]), float(both[1])
 
@@ -196,6 +282,7 @@ class Options:
 
 
 DECLARED: dict[str, Field[Any]] = {declared.name: declared for declared in fields(Options)}
+WORDS: dict[str, Word] = {name: known.metadata["word"] for name, known in DECLARED.items() if known.metadata["word"]}
 FORMER = {declared.metadata["former"]: name for name, declared in DECLARED.items() if declared.metadata["former"]}
 
 
@@ -237,19 +324,34 @@ def _taking(function: Callable[..., Any], declared: Callable[..., Any], position
     known = [*(parameter.name for parameter in first), *(parameter.name for parameter in own)]
 
     @functools.wraps(function)
-    def call(*arguments: Any, **words: Any) -> Any:
+    def call(*arguments: Any, **given: Any) -> Any:
         for name, now in FORMER.items():
-            if name in words:
-                words[now] = words.pop(name)
-        for name in words:
+            if name in given:
+                given[now] = given.pop(name)
+        for name in given:
             if name not in known:
                 raise TypeError(f"{function.__name__}() has no option {name}; {suggest(name, known)}")
-        found = signature.bind(*arguments, **words).arguments
+        found = signature.bind(*arguments, **given).arguments
         return function(*(found.pop(parameter.name) for parameter in first), declared(**found))
 
     call.__signature__ = signature  # type: ignore[attr-defined]
     call.__doc__ = inspect.cleandoc(function.__doc__ or "").replace("{options}", described())
     return call
+
+
+def from_text(name: str, text: str) -> Any:
+    """The value of an option that is written as a word of the command line.
+
+    >>> from_text("workers", "4"), from_text("layout", "2x3"), from_text("rate", "1000,3000")
+    (4, (2, 3), (1000.0, 3000.0))
+    """
+    word = WORDS[name]
+    try:
+        return word.read(text)
+    except StreamjoinError:
+        raise
+    except ValueError:
+        raise OptionError(f'--{name} "{cut(text)}" is not {word.what}') from None
 
 
 def described() -> str:
@@ -258,7 +360,9 @@ def described() -> str:
     for name, declared in DECLARED.items():
         engines = declared.metadata["engines"]
         where = "" if len(engines) == len(ENGINES) else f" ({', '.join(engines)})"
-        text = textwrap.wrap(declared.metadata["doc"] + where, 94)
+        values = ", ".join(f'"{value}"' for value in declared.metadata["values"])
+        takes = declared.metadata["takes"] or values
+        text = textwrap.wrap(declared.metadata["doc"] + (f": {takes}" if takes else "") + where, 94)
         lines += [f"{name if k == 0 else '':<14}{line}" for k, line in enumerate(text)]
     return "\n".join(lines)
 

@@ -23,12 +23,11 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin import r, s
-from streamjoin.cli.words import parse_within
 from streamjoin.codegen.emit import MAX_CODE, Emitter
 from streamjoin.codegen.program import Program
 from streamjoin.codegen.values import Slot
 from streamjoin.errors import OptionError, PredicateError, SchemaError, StreamjoinError, WindowError
-from streamjoin.options import Options
+from streamjoin.options import Options, from_text
 from streamjoin.plan.plan import make_plan
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.analysis import analyse
@@ -573,7 +572,7 @@ def test_absurd_options(name: str, value: Any, kind: type[StreamjoinError]) -> N
     ids=itertools.count(),
 )
 def test_absurd_windows_on_the_command_line(text: str) -> None:
-    refusal(WindowError, lambda: parse_within(text))
+    refusal((OptionError, WindowError), lambda: from_text("within", text))
 
 
 def test_no_message_is_long() -> None:

@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 
 import streamjoin as sj
 from streamjoin.cli import app, main
-from streamjoin.cli.words import parse_within
-from streamjoin.errors import WindowError
+from streamjoin.errors import OptionError
+from streamjoin.options import from_text
 
 R = pa.table({"ts": [1, 2, 3, 10], "x": [1.0, 2.0, 3.0, 4.0], "name": ["a", "b", "c", "d"]})
 S = pa.table({"ts": [1, 3, 30], "y": [1.5, 2.5, 4.0]})
@@ -228,6 +228,7 @@ def test_a_rate_asks_for_the_plan_of_live_streams(folder: Path, monkeypatch: pyt
         (["--explain", "--rate", "fast"], '--rate "fast" is not tuples per second'),
         (["--explain", "--rate", "1,2,3"], '--rate "1,2,3" is not tuples per second'),
         (["--explain", "--rate", "0"], '--rate "0" is not tuples per second'),
+        (["--suffixes", "one"], '--suffixes "one" is not two suffixes'),
         (["-o", "out.xyz"], 'output "out.xyz"'),
         (["-o", "no/out.csv"], "does not exist; create it"),
         (["-o", "folder.csv"], "is a folder"),
@@ -251,7 +252,6 @@ def test_refusals_are_one_message_and_exit_code_2(
     [
         ([], "name the output with -o"),
         (["-o", "-", "--output-format", "csv", "--json"], "--json needs standard output"),
-        (["-o", "x.csv", "--suffixes", "one"], "two suffixes"),
         (["-o", "x.csv", "--left", "-", "--right", "-"], "only one"),
         (["-o", "x.csv", "--rate", "5000"], "--rate is for --explain"),
     ],
@@ -307,13 +307,13 @@ def test_a_bug_is_exit_code_1(folder: Path, monkeypatch: pytest.MonkeyPatch, cap
     ],
 )
 def test_windows_are_spelled_in_one_word(text: str, expected: Any) -> None:
-    assert parse_within(text) == expected
+    assert from_text("within", text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "..", "1..", "last", "last x", "last r=1", "last r=1,s=2,t=3", "tumbling"])
 def test_an_unreadable_window_lists_the_spellings(text: str) -> None:
-    with pytest.raises(WindowError, match="tumbling 1000 rows"):
-        parse_within(text)
+    with pytest.raises(OptionError, match="tumbling 1000 rows"):
+        from_text("within", text)
 
 
 @pytest.mark.parametrize("text", ["5..1", "last 0", "tumbling -1", "soon", "1 fortnight..2 fortnights", "2..x"])
@@ -347,7 +347,8 @@ def test_standard_output_takes_every_format(format: str, folder: Path) -> None:
     request = words("--right-format", "parquet", "-o", "-", "--output-format", format, right="-")
     done = run(*request, cwd=folder, input=Path("s.parquet").read_bytes())
     assert done.returncode == 0, done.stderr
-    from streamjoin.cli.files import Source, format_of
+    from streamjoin.cli.files import Source
+    from streamjoin.formats import format_of
 
     Path(f"got.{format}").write_bytes(done.stdout)
     chosen = format_of(format)

@@ -22,6 +22,7 @@ import pytest
 import streamjoin as sj
 from streamjoin.cli import main
 from streamjoin.errors import FileError, OptionError, PipelineError, SchemaError
+from streamjoin.options import Options
 from streamjoin.spark.dataframes import default_cells
 from streamjoin.spark.pipeline.endpoints import sink, source
 from streamjoin.spark.pipeline.pipeline import Figures, Request, check, run_in
@@ -78,14 +79,17 @@ def request(folder: Path, left: Any, right: Any, **more: Any) -> Request:
         left=left,
         right=right,
         output=sink("--output", str(folder / "out"), None, {}),
-        on=ON,
-        within="5 seconds",
-        time=("ts", "ts"),
+        options=Options(on=ON, within="5 seconds", time="ts"),
         watermark=("10 seconds", "10 seconds"),
         checkpoint=str(folder / "checkpoint"),
         available_now=True,
         **more,
     )
+
+
+def other(asked: Request, **options: Any) -> Request:
+    """The same pipeline of another join."""
+    return replace(asked, options=replace(asked.options, **options))
 
 
 def run(spark: Any, asked: Request) -> dict[str, Any]:
@@ -119,7 +123,7 @@ def test_parquet_and_json_go_on_from_the_checkpoint(spark: Any, tmp_path: Path) 
     store(r.slice(200), tmp_path / "r", "parquet", 2, first=2)
     store(s.slice(200), tmp_path / "s", "json", 2, first=2)
     with pytest.raises(OptionError, match='belongs to a pipeline with --cells "2", not "1"'):
-        check(replace(asked, cells=1))
+        check(other(asked, cells=1))
     partitions = spark.conf.get(PARTITIONS)
     spark.conf.set(PARTITIONS, "1")
     try:
@@ -220,13 +224,13 @@ def test_refusals_that_need_the_columns(spark: Any, tmp_path: Path) -> None:
     store(s, tmp_path / "s", "parquet", 1)
     asked = request(tmp_path, folder_of("--left", tmp_path / "r"), folder_of("--right", tmp_path / "s"))
     with pytest.raises(SchemaError, match='--left has no column "when" for --time'):
-        run(spark, replace(asked, time=("when", "ts")))
+        run(spark, other(asked, time=("when", "ts")))
     with pytest.raises(SchemaError, match='the time column "n" is bigint; a stream needs a timestamp'):
-        run(spark, replace(asked, time=("n", "ts")))
+        run(spark, other(asked, time=("n", "ts")))
     with pytest.raises(SchemaError, match=r"--left-schema .* is not a schema"):
         run(spark, replace(asked, left_schema="ts TIMESTAMPP"))
     with pytest.raises(SchemaError, match="nope"):
-        run(spark, replace(asked, on="r.nope = s.a"))
+        run(spark, other(asked, on="r.nope = s.a"))
     (tmp_path / "s" / "part-0.parquet").write_text("no parquet")
     with pytest.raises(FileError, match=r"--right .* cannot be read as parquet"):
         run(spark, asked)
@@ -254,10 +258,8 @@ def test_the_console_needs_no_checkpoint(spark: Any, tmp_path: Path) -> None:
         request(tmp_path, source("--left", word, None, {}, None), source("--right", word, None, {}, None)),
         output=sink("--output", "console", None, {"numRows": "1"}),
         checkpoint=None,
-        on="r.x = s.a",
-        within="1 second",
     )
-    done = run(spark, asked)
+    done = run(spark, other(asked, on="r.x = s.a", within="1 second"))
     assert done["finished"] and done["results"] > 100 and done["rows_in"] == 600
 
 

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from streamjoin.bench.demo import expected_pairs, verify
+from streamjoin.exits import signalled
 from streamjoin.intake.columns import as_numpy, flat
 from streamjoin.machine import machine
+from streamjoin.options import Options
 from streamjoin.papers import BAND, Array
 from streamjoin.spark.pipeline.endpoints import SETTINGS, sink, source
 from streamjoin.spark.pipeline.generator import microseconds, papers
@@ -49,7 +51,7 @@ def run_verified(
         check(request)
         done = run_in(spark, request, stop, report, figures)
         if not done["finished"]:
-            raise KeyboardInterrupt if stop.number in (None, signal.SIGINT) else SystemExit(128 + stop.number)
+            raise KeyboardInterrupt if stop.number in (None, signal.SIGINT) else SystemExit(signalled(stop.number))
         report("verifying: every pair of the two streams is looked at", figures)
         got = _pairs(spark.read.parquet(request.output.place))
     start = microseconds(SETTINGS["start"])
@@ -78,9 +80,7 @@ def _request(folder: Path, tuples: int, rate: int, window: str) -> Request:
         left=source("--left", word, None, {}, None),
         right=source("--right", word, None, {}, None),
         output=sink("--output", str(folder / "pairs"), "parquet", {}),
-        on=BAND,
-        within=window,
-        time=("ts", "ts"),
+        options=Options(on=BAND, within=window, time="ts"),
         watermark=("1 second", "1 second"),
         checkpoint=str(folder / "checkpoint"),
         available_now=True,

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-SELF_DESCRIBING = frozenset({"parquet", "arrow", "arrows"})
+from streamjoin.formats import FORMATS
 
 _ROWS = 65_536  # per batch or block of text
 _ROWS_PER_GROUP = 1_048_576  # of Parquet, which is read best in large row groups
@@ -78,7 +78,7 @@ def _open_arrow(stream: Any) -> Any:
 
     start = stream.read(6)
     stream.seek(0)
-    return ipc.open_file(stream) if start == b"ARROW1" else ipc.open_stream(stream)
+    return ipc.open_file(stream) if start == FORMATS["arrow"].magic else ipc.open_stream(stream)
 
 
 def _check_end(stream: Any) -> None:

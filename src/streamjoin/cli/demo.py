@@ -8,35 +8,34 @@ from typing import Annotated, Any
 
 import typer
 
-from streamjoin.cli.spark import check_engine
-from streamjoin.cli.words import ALGORITHMS, parse_workers
+from streamjoin.cli.parameters import EMBEDDED, PIPELINE, check_engine, default, described
+from streamjoin.options import from_text
 
 
 def demo(
     context: typer.Context,
-    engine: Annotated[str, typer.Option(help="spark: a pipeline in local mode; embedded.")] = "spark",
+    engine: Annotated[str, typer.Option(help=f"{PIPELINE}: a pipeline in local mode; {EMBEDDED}.")] = PIPELINE,
     tuples: Annotated[int | None, typer.Option(min=1, help="Tuples of each stream; 40000, on Spark 80000.")] = None,
     rate: Annotated[
         int | None, typer.Option(min=1, help="Tuples per second of stream time; 1000, on Spark 2000.")
     ] = None,
     window: Annotated[str, typer.Option(help="The length of the window.")] = "15 seconds",
-    algorithm: Annotated[str, typer.Option(help=f"Who meets whom: {ALGORITHMS}.")] = "kang",
-    workers: Annotated[
-        str, typer.Option(metavar="N|auto", help="Threads of a parallel algorithm, which are all but kang.")
-    ] = "auto",
+    algorithm: Annotated[str, described("algorithm")] = "kang",
+    workers: Annotated[str, described("workers")] = default("workers"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")] = False,
 ) -> None:
     """Joins the papers' two streams live, shows the rates, and checks the result against a look at every pair."""
     check_engine(context, engine)
     sizes = {"tuples": tuples, "rate": rate}
     asked: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
-    if engine == "spark":
+    if engine == PIPELINE:
         figures = _on_spark(window, asked)
         how = f"Spark {figures['master']}, {figures['batches']} micro-batches"
     else:
         from streamjoin.bench.demo import run
 
-        figures = run(window=window, report=_Report(), algorithm=algorithm, workers=parse_workers(workers), **asked)
+        asked |= {"algorithm": algorithm, "workers": from_text("workers", workers)}
+        figures = run(window=window, report=_Report(), **asked)
         spread = f"{figures['algorithm']}, {figures['workers']} worker{'s' * (figures['workers'] > 1)}"
         how = f"access by {figures['access']}, {spread}"
     if as_json:

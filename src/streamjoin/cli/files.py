@@ -16,56 +16,11 @@ import pyarrow as pa
 from streamjoin.cli import codecs
 from streamjoin.errors import FileError, suggest
 from streamjoin.folders import atomically
+from streamjoin.formats import FORMATS, KNOWN, MAGIC, SUFFIXES, Format, format_of
 
 STANDARD = "-"
 
-KINDS = {
-    "parquet": "parquet",
-    "pq": "parquet",
-    "arrow": "arrow",
-    "feather": "arrow",
-    "ipc": "arrow",
-    "arrows": "arrows",
-    "csv": "csv",
-    "ndjson": "ndjson",
-    "jsonl": "ndjson",
-    "json": "ndjson",
-}
-COMPRESSIONS: dict[str, Any] = {"gz": "gzip", "zst": "zstd", "bz2": "bz2"}
-FORMATS = "parquet, arrow (IPC file), arrows (IPC stream), csv, ndjson, or compressed as csv.gz, ndjson.zst"
-
-_MAGIC = {
-    b"PAR1": "Parquet",
-    b"ARROW1": "Arrow IPC",
-    b"\x1f\x8b": "gzip",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"BZh": "bz2",
-}
 _UNREADABLE = (pa.ArrowException, OSError, ValueError)
-
-
-@dataclass(frozen=True)
-class Format:
-    """How a file is laid out: a key of `codecs`, and a compression around it or an empty string."""
-
-    kind: str
-    compression: Any = ""
-
-
-def format_of(word: str) -> Format | None:
-    """The format that a file name ends in, or that a flag names.
-
-    >>> format_of("trades.csv.gz")
-    Format(kind='csv', compression='gzip')
-    >>> format_of("parquet")
-    Format(kind='parquet', compression='')
-    """
-    *_, before, last = ["", *word.lower().split(".")]
-    compression = COMPRESSIONS.get(last, "")
-    kind = KINDS.get(before if compression else last, "")
-    if not kind or (compression and kind in ("parquet", "arrow")):
-        return None
-    return Format(kind, compression)
 
 
 def choose_format(name: str, asked: str | None, what: str, flag: str) -> Format:
@@ -74,16 +29,16 @@ def choose_format(name: str, asked: str | None, what: str, flag: str) -> Format:
     if format is not None:
         return format
     if asked is not None:
-        raise FileError(f'{flag} "{asked}" is not a format, {suggest(asked, KINDS)} Formats: {FORMATS}')
+        raise FileError(f'{flag} "{asked}" is not a format, {suggest(asked, SUFFIXES)} Formats: {KNOWN}')
     where = f"{what} (standard stream)" if name == STANDARD else f'{what} "{name}"'
-    raise FileError(f"the format of the {where} is not told by its name; give {flag}. Formats: {FORMATS}")
+    raise FileError(f"the format of the {where} is not told by its name; give {flag}. Formats: {KNOWN}")
 
 
 def choose_encoding(format: Format, asked: str | None, flag: str) -> str:
     """The encoding asked for by flag; empty for UTF-8."""
     if asked is None:
         return ""
-    if format.kind in codecs.SELF_DESCRIBING:
+    if FORMATS[format.kind].typed:
         raise FileError(f"{flag} is for csv and ndjson; {format.kind} is not text, leave it out")
     try:
         "x".encode(asked)
@@ -116,7 +71,7 @@ class Source:
     def schema(self, time: str, nulls: tuple[str, ...] = ()) -> pa.Schema:
         """The column names and types, without reading the rows where the format allows it."""
         plain = self.name != STANDARD and os.path.isfile(self.name) and os.path.getsize(self.name) > 0
-        if self.format.kind not in codecs.SELF_DESCRIBING or self.format.compression or not plain:
+        if not FORMATS[self.format.kind].typed or self.format.compression or not plain:
             return self.read(time, nulls).schema
         with self._explained():
             return codecs.read_schema(self.format.kind, pa.OSFile(self.name))
@@ -181,8 +136,8 @@ class Source:
         if self.name != STANDARD and os.path.isfile(self.name):  # what came through a pipe is gone
             with suppress(OSError), Path(self.name).open("rb") as file:
                 start = file.read(16)
-        expected = {"parquet": "Parquet", "arrow": "Arrow IPC"}.get(self.format.kind, self.format.compression)
-        for magic, found in _MAGIC.items():
+        expected = FORMATS[self.format.kind].title or self.format.compression
+        for magic, found in MAGIC.items():
             if start.startswith(magic) and found != expected:
                 return f"Its first bytes are those of {found}: name the right format with {flag}"
         if self.format.kind == "ndjson" and start.lstrip().startswith(b"["):

@@ -11,126 +11,100 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjoin.cli.spark import check_engine, pipeline
-from streamjoin.cli.words import (
-    ALGORITHMS,
-    parse_device,
-    parse_layout,
-    parse_rate,
-    parse_within,
-    parse_workers,
-)
-from streamjoin.windows import SPELLINGS
+from streamjoin.cli.parameters import EMBEDDED, PIPELINE, check_engine, with_options
+from streamjoin.cli.spark import pipeline
+from streamjoin.errors import either
+from streamjoin.formats import BRIEFLY
+from streamjoin.options import DECLARED, TABLES
+from streamjoin.spark.pipeline import MALFORMED
+from streamjoin.words import ENGINE, INPUT, ON_SPARK, RESULT, WINDOW
 
 if TYPE_CHECKING:
     from streamjoin.cli.files import Source
 
-_FORMATS = "parquet, arrow, arrows, csv or ndjson, the last three also compressed, as csv.gz"
+
+def _own(group: str, help: str, *names: str, metavar: str | None = None) -> Any:
+    """A parameter of the command's own."""
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=group)
 
 
+_THE_SAME = "The same for the right input."
+
+
+@with_options
 def join(
     context: typer.Context,
     left: Annotated[
         str,
-        typer.Option(
-            help="The left input, r in the predicate; - is standard input. For Spark: a folder of files, "
-            "kafka://host:port/topic or generate://papers?rate=1000."
+        _own(
+            INPUT,
+            "The left input, r in the predicate; - is standard input. For Spark: a folder of files, "
+            "kafka://host:port/topic or generate://papers?rate=1000.",
         ),
     ],
-    right: Annotated[str, typer.Option(help="The right input, s in the predicate; - is standard input.")],
-    on: Annotated[str, typer.Option(help='The predicate, as SQL: "r.x BETWEEN s.a - 10 AND s.a + 10".')],
-    within: Annotated[str, typer.Option(help=f"The window: {SPELLINGS}.")],
-    time: Annotated[str | None, typer.Option(help="The time column, if both sides call it the same.")] = None,
-    time_left: Annotated[str | None, typer.Option(help="The left side's time column.")] = None,
-    time_right: Annotated[str | None, typer.Option(help="The right side's time column.")] = None,
+    right: Annotated[str, _own(INPUT, "The right input, s in the predicate; - is standard input.")],
+    time: Annotated[str | None, _own(WINDOW, "The time column, if both sides call it the same.")] = None,
+    time_left: Annotated[str | None, _own(WINDOW, "The left side's time column.")] = None,
+    time_right: Annotated[str | None, _own(WINDOW, "The right side's time column.")] = None,
     output: Annotated[
         str | None,
-        typer.Option(
+        _own(
+            RESULT,
+            "The output, - for standard output. An existing file is replaced when all is written. "
+            "For Spark: a folder, kafka://host:port/topic or console.",
             "--output",
             "-o",
-            help="The output, - for standard output. An existing file is replaced when all is written. "
-            "For Spark: a folder, kafka://host:port/topic or console.",
         ),
     ] = None,
-    left_format: Annotated[str | None, typer.Option(help=f"Instead of by suffix: {_FORMATS}.")] = None,
-    right_format: Annotated[str | None, typer.Option(help="The same for the right input.")] = None,
-    output_format: Annotated[str | None, typer.Option(help="The same for the output.")] = None,
+    left_format: Annotated[str | None, _own(INPUT, f"Instead of by suffix: {BRIEFLY}.")] = None,
+    right_format: Annotated[str | None, _own(INPUT, _THE_SAME)] = None,
+    output_format: Annotated[str | None, _own(RESULT, "Instead of by suffix, as those of the inputs.")] = None,
     left_encoding: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of CSV or NDJSON that is not UTF-8: latin1, cp1252, utf-16.")
+        str | None, _own(INPUT, "Of CSV or NDJSON that is not UTF-8: latin1, cp1252, utf-16.", metavar="NAME")
     ] = None,
-    right_encoding: Annotated[str | None, typer.Option(metavar="NAME", help="The same for the right input.")] = None,
+    right_encoding: Annotated[str | None, _own(INPUT, _THE_SAME, metavar="NAME")] = None,
     null: Annotated[
-        list[str] | None,
-        typer.Option(metavar="WORD", help="Means null in CSV, as an empty field; repeatable."),
+        list[str] | None, _own(INPUT, "Means null in CSV, as an empty field; repeatable.", metavar="WORD")
     ] = None,
-    algorithm: Annotated[str, typer.Option(help=f"Who meets whom: {ALGORITHMS}.")] = "auto",
-    workers: Annotated[
-        str, typer.Option(metavar="N|auto", help="Threads of a parallel algorithm, which are all but kang.")
-    ] = "auto",
-    layout: Annotated[
-        str, typer.Option(metavar="MxN|auto", help="Rows and columns of a grid, as 2x3 for six workers.")
-    ] = "auto",
-    device: Annotated[
-        str | None, typer.Option(help="Of hells: an index as `streamjoin doctor` lists them, a type, a part of a name.")
-    ] = None,
-    memory: Annotated[str, typer.Option(help="Of hells: where windows lie: auto, host, device or parts.")] = "auto",
-    access: Annotated[str, typer.Option(help="How windows are searched: auto, scan, sorted, band or hash.")] = "auto",
-    ordered: Annotated[bool, typer.Option("--ordered", help="Results in the order of their time.")] = False,
-    suffixes: Annotated[
-        str, typer.Option(help='For names that both sides have; "none" makes them an error.')
-    ] = "_r,_s",
-    explain: Annotated[bool, typer.Option("--explain", help="Print the plan and do nothing.")] = False,
-    rate: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|R,S",
-            help="Tuples per second, both or each. Spark: shapes the grid. Else with --explain: of live streams.",
-        ),
-    ] = None,
-    stats: Annotated[bool, typer.Option("--stats", help="Print what was measured (standard error).")] = False,
+    explain: Annotated[bool, _own(RESULT, "Print the plan and do nothing.", "--explain")] = False,
+    stats: Annotated[bool, _own(RESULT, "Print what was measured (standard error).", "--stats")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")
+        bool, _own(RESULT, "Print one JSON object on standard output, and nothing else there.", "--json")
     ] = False,
-    engine: Annotated[str, typer.Option(help="embedded: files, in this process; spark: streams.")] = "embedded",
-    master: Annotated[str, typer.Option(help="Spark: its master, as local[*] or spark://host:7077.")] = "local[*]",
-    checkpoint: Annotated[
-        str | None, typer.Option(help="Spark: the folder from which a stopped pipeline goes on.")
-    ] = None,
-    watermark: Annotated[
-        str, typer.Option(metavar="DELAY|LEFT,RIGHT", help="Spark: how late a row may come.")
-    ] = "10 seconds",
+    engine: Annotated[
+        str, _own(ENGINE, f"{EMBEDDED}: files, in this process; {PIPELINE}: streams, on a cluster.")
+    ] = EMBEDDED,
+    master: Annotated[str, _own(ON_SPARK, "Its master, as local[*] or spark://host:7077.")] = "local[*]",
+    checkpoint: Annotated[str | None, _own(ON_SPARK, "The folder from which a stopped pipeline goes on.")] = None,
+    watermark: Annotated[str, _own(ON_SPARK, "How late a row may come.", metavar="DELAY|LEFT,RIGHT")] = "10 seconds",
     trigger: Annotated[
-        str | None, typer.Option(help='Spark: a micro-batch every so often, as "1 second"; else as fast as it can.')
+        str | None, _own(ON_SPARK, 'A micro-batch every so often, as "1 second"; else as fast as it can.')
     ] = None,
-    available_now: Annotated[
-        bool, typer.Option("--available-now", help="Spark: join what is there now, then end.")
-    ] = False,
+    available_now: Annotated[bool, _own(ON_SPARK, "Join what is there now, then end.", "--available-now")] = False,
     left_schema: Annotated[
-        str | None,
-        typer.Option(help='Spark: columns and types, as "ts TIMESTAMP, x INT", or the name of a file with them.'),
+        str | None, _own(ON_SPARK, 'Columns and types, as "ts TIMESTAMP, x INT", or the name of a file with them.')
     ] = None,
-    right_schema: Annotated[str | None, typer.Option(help="The same for the right input.")] = None,
+    right_schema: Annotated[str | None, _own(ON_SPARK, _THE_SAME)] = None,
     left_option: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Spark: for its reader, as maxFilesPerTrigger=10; repeatable."),
+        _own(ON_SPARK, "For Spark's reader, as maxFilesPerTrigger=10; repeatable.", metavar="KEY=VALUE"),
     ] = None,
-    right_option: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="The same for the right input.")
-    ] = None,
+    right_option: Annotated[list[str] | None, _own(ON_SPARK, _THE_SAME, metavar="KEY=VALUE")] = None,
     output_option: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Spark: for its writer; repeatable.")
+        list[str] | None, _own(ON_SPARK, "For Spark's writer; repeatable.", metavar="KEY=VALUE")
     ] = None,
     malformed: Annotated[
-        str, typer.Option(help="Spark: what to do about text that does not fit the columns: fail or drop.")
-    ] = "fail",
-    cells: Annotated[int | None, typer.Option(min=1, help="Spark: into how many parts the join is divided.")] = None,
+        str, _own(ON_SPARK, f"What to do about text that does not fit the columns: {either(MALFORMED)}.")
+    ] = MALFORMED[0],
     conf: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Spark: a setting of its session; repeatable.")
+        list[str] | None, _own(ON_SPARK, "A setting of the session; repeatable.", metavar="KEY=VALUE")
     ] = None,
     packages: Annotated[
         list[str] | None,
-        typer.Option(metavar="GROUP:NAME:VERSION", help="Spark: from Maven Central, as Kafka's connector; repeatable."),
+        _own(ON_SPARK, "From Maven Central, as Kafka's connector; repeatable.", metavar="GROUP:NAME:VERSION"),
     ] = None,
+    *,
+    options: dict[str, Any],
 ) -> None:
     """Joins two files, or two streams on Spark: every pair of rows for which the predicate holds, in the window.
 
@@ -138,34 +112,24 @@ def join(
     --on "r.price BETWEEN s.bid - 0.05 AND s.ask + 0.05" -o pairs.parquet
     """
     check_engine(context, engine)
-    if engine == "spark":
-        pipeline(context.params, _times(time, time_left, time_right), _suffixes(suffixes), as_json)
+    options["time"] = _times(time, time_left, time_right)
+    if engine == PIPELINE:
+        pipeline(context.params, options, as_json)
         return
     if left == right == "-":
         raise typer.BadParameter("only one of --left and --right can be standard input")
+    rate = options["rate"]
     if rate is not None and not explain:
         raise typer.BadParameter("--rate is for --explain; the rows of files come as fast as they can be read")
-    times = _times(time, time_left, time_right)
-    request: dict[str, Any] = {
-        "on": on,
-        "within": parse_within(within),
-        "time": times,
-        "algorithm": algorithm,
-        "workers": parse_workers(workers),
-        "layout": parse_layout(layout),
-        "device": parse_device(device),
-        "memory": memory,
-        "access": access,
-        "ordered": ordered,
-        "suffixes": _suffixes(suffixes),
-    }
+    request = {name: value for name, value in options.items() if TABLES in DECLARED[name].metadata["engines"]}
     from streamjoin.cli.files import STANDARD, Target, choose_format
 
     r = _source(left, "left", left_format, left_encoding)
     s = _source(right, "right", right_format, right_encoding)
     words = tuple(null or ())
     if explain:
-        _explain(r.schema(times[0], words), s.schema(times[1], words), request, rate, as_json)
+        schemas = [source.schema(column, words) for source, column in zip((r, s), options["time"], strict=True)]
+        _explain(schemas, request, rate, as_json)
         return
     if output is None:
         raise typer.BadParameter("name the output with -o, or ask for the plan with --explain")
@@ -249,16 +213,14 @@ def _short(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
-def _explain(r: Any, s: Any, request: dict[str, Any], rate: str | None, as_json: bool) -> None:
+def _explain(sides: list[Any], request: dict[str, Any], rate: Any, as_json: bool) -> None:
     import pyarrow as pa
 
     import streamjoin as sj
 
-    del request["ordered"]  # a matter of the output, not of the plan
     if rate is None:
-        plan = sj.explain(*(pa.Table.from_batches([], schema) for schema in (r, s)), **request)
-    else:
-        plan = sj.explain(r, s, rate=parse_rate(rate), **request)  # schemas stand for live streams
+        sides = [pa.Table.from_batches([], schema) for schema in sides]  # schemas would stand for live streams
+    plan = sj.explain(sides[0], sides[1], rate=rate, **request)
     print(json.dumps(plan.to_dict(), default=str) if as_json else plan)
 
 
@@ -267,12 +229,3 @@ def _times(both: str | None, left: str | None, right: str | None) -> tuple[str, 
     if first is None or second is None:
         raise typer.BadParameter("name the time column with --time, or with --time-left and --time-right")
     return first, second
-
-
-def _suffixes(text: str) -> tuple[str, str] | None:
-    if text == "none":
-        return None
-    parts = text.split(",")
-    if len(parts) != 2:
-        raise typer.BadParameter(f'--suffixes "{text}" should be two suffixes and a comma, or "none"')
-    return parts[0], parts[1]

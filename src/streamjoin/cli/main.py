@@ -12,12 +12,10 @@ from typing import Annotated
 import typer
 
 from streamjoin.cli import bench, demo, doctor, join, warm
+from streamjoin.cli.parameters import Grouped
 from streamjoin.cli.streams import standard_streams, unwritten
 from streamjoin.errors import PipelineError, StreamjoinError
-
-FAILED = 1
-REFUSED = 2
-INTERRUPTED = 130
+from streamjoin.exits import DONE, FAILED, REFUSED, signalled
 
 _UNWRITTEN = "standard output cannot be written, the rest is done"
 
@@ -28,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("join")(join.join)
+app.command("join", cls=Grouped)(join.join)
 app.command("demo")(demo.demo)
 app.add_typer(bench.app, name="bench")
 app.command("doctor")(doctor.doctor)
@@ -87,7 +85,7 @@ def _run(words: list[str], debug: bool) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:
-        return _report("interrupted", INTERRUPTED, debug)
+        return _report("interrupted", signalled(signal.SIGINT), debug)
     except PipelineError as error:
         return _report(str(error), FAILED, debug)
     except StreamjoinError as error:
@@ -99,12 +97,12 @@ def _run(words: list[str], debug: bool) -> int:
             return _report(f"{_UNWRITTEN}: {lost}", REFUSED, debug) if lost else FAILED
         kind = type(error).__name__
         return _report(f"unexpected {kind}: {error} (run again with --debug to see where)", FAILED, debug)
-    return 0
+    return DONE
 
 
 def _terminate(number: int, frame: object) -> None:
     """Lets a program that is terminated, or loses its terminal, remove its temporary file."""
-    raise SystemExit(128 + number)
+    raise SystemExit(signalled(number))
 
 
 def _report(message: str, code: int, debug: bool) -> int:

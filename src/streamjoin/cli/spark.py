@@ -9,58 +9,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from streamjoin.errors import OptionError
+from streamjoin.exits import signalled
+from streamjoin.options import Options
 
 if TYPE_CHECKING:
     from streamjoin.spark.pipeline.pipeline import Request
 
-# By engine: the options that the other one does not have, by the names of their parameters.
-ONLY = {
-    "embedded": (
-        "algorithm",
-        "workers",
-        "layout",
-        "device",
-        "memory",
-        "ordered",
-        "null",
-        "stats",
-        "left_encoding",
-        "right_encoding",
-    ),
-    "spark": (
-        "master",
-        "conf",
-        "packages",
-        "checkpoint",
-        "watermark",
-        "trigger",
-        "available_now",
-        "left_schema",
-        "right_schema",
-        "left_option",
-        "right_option",
-        "output_option",
-        "malformed",
-        "cells",
-    ),
-}
 
-
-def check_engine(context: typer.Context, engine: str) -> None:
-    """Refuses an unknown engine, and options that belong to the other one."""
-    if engine not in ONLY:
-        raise typer.BadParameter(f'--engine "{engine}" is neither embedded nor spark')
-    for other, names in ONLY.items():
-        for name in names if other != engine else ():
-            given = context.get_parameter_source(name)
-            if given is not None and given.name == "COMMANDLINE":
-                option = "--" + name.replace("_", "-")
-                raise typer.BadParameter(f"{option} is for --engine {other}; leave it out or add --engine {other}")
-
-
-def request(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str, str] | None) -> Request:
-    """The pipeline that the words ask for. Imports no Spark."""
-    from streamjoin.cli.words import parse_rate, parse_within
+def request(words: dict[str, Any], options: dict[str, Any]) -> Request:
+    """The pipeline that the words ask for, given what they say about the join itself. Imports no Spark."""
     from streamjoin.spark.pipeline.endpoints import pairs, sink, source
     from streamjoin.spark.pipeline.pipeline import Request
     from streamjoin.spark.pipeline.schemas import schema_text
@@ -71,45 +28,38 @@ def request(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str, 
         schemas[side] = None if given is None else schema_text(f"--{side}-schema", given)
     ends = {}
     for side in ("left", "right"):
-        options = pairs(f"--{side}-option", words[f"{side}_option"] or [])
-        ends[side] = source(f"--{side}", words[side], words[f"{side}_format"], options, schemas[side])
+        settings = pairs(f"--{side}-option", words[f"{side}_option"] or [])
+        ends[side] = source(f"--{side}", words[side], words[f"{side}_format"], settings, schemas[side])
     if words["explain"]:
         words = words | {"output": "console", "output_format": None, "output_option": None, "checkpoint": None}
     if words["output"] is None:
         raise typer.BadParameter("name the output with -o: a folder, kafka://host:port/topic, or console")
-    options = pairs("--output-option", words["output_option"] or [])
+    settings = pairs("--output-option", words["output_option"] or [])
     delays = [part.strip() for part in words["watermark"].split(",")]
     if len(delays) > 2:
         raise OptionError(f'--watermark "{words["watermark"]}" is one delay, or two with a comma: left and right')
-    within = parse_within(words["within"])
     kept = ("left", "right", "on", "within", "suffixes", "access", "left_schema", "right_schema", "output")
     return Request(
         left=ends["left"],
         right=ends["right"],
-        output=sink("--output", words["output"], words["output_format"], options),
-        on=words["on"],
-        within=within,
-        time=times,
+        output=sink("--output", words["output"], words["output_format"], settings),
+        options=Options(**options),
         watermark=(delays[0], delays[-1]),
         left_schema=schemas["left"],
         right_schema=schemas["right"],
-        suffixes=suffixes,
-        access=words["access"],
-        cells=words["cells"],
-        rate=None if words["rate"] is None else parse_rate(words["rate"]),
         checkpoint=words["checkpoint"],
         trigger=words["trigger"],
         available_now=words["available_now"],
         malformed=words["malformed"],
         words={
             **{"--" + name.replace("_", "-"): words[name] for name in kept},
-            "--time-left": times[0],
-            "--time-right": times[1],
+            "--time-left": options["time"][0],
+            "--time-right": options["time"][1],
         },
     )
 
 
-def pipeline(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str, str] | None, as_json: bool) -> None:
+def pipeline(words: dict[str, Any], options: dict[str, Any], as_json: bool) -> None:
     """Runs it and prints what it did, or only what it would do; exit code 128 + n if signal n stopped it."""
     from streamjoin.cli.live import Live
     from streamjoin.spark.pipeline.endpoints import CONSOLE, pairs
@@ -117,7 +67,7 @@ def pipeline(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str,
     from streamjoin.spark.pipeline.session import Cluster, check_installed
     from streamjoin.spark.pipeline.stop import Stop
 
-    asked = request(words, times, suffixes)
+    asked = request(words, options)
     if as_json and asked.output.kind == CONSOLE and not words["explain"]:
         raise typer.BadParameter("--json needs standard output for itself; give -o a folder or a topic")
     packages = tuple(part.strip() for word in words["packages"] or [] for part in word.split(",") if part.strip())
@@ -142,7 +92,7 @@ def pipeline(words: dict[str, Any], times: tuple[str, str], suffixes: tuple[str,
             file=sys.stderr,
         )
     if stop.number is not None:
-        raise typer.Exit(128 + stop.number)
+        raise typer.Exit(signalled(stop.number))
 
 
 def _left_out(report: dict[str, Any]) -> str:

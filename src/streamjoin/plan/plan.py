@@ -100,7 +100,7 @@ def make_plan(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
             raise SchemaError(f"{side} has several columns named {listed(twice)}; rename all but one of each")
-    times = _time_names(options.time, schemas)
+    times = _time_names(options.times, schemas)
     within = asked(options.within)
     unit = _time_unit(times, schemas, needs_nanoseconds(*within.lengths, options.max_delay))
     window = within.window(unit)
@@ -150,14 +150,9 @@ def _suffixes(suffixes: Any) -> tuple[str, str] | None:
     raise SchemaError(f'suffixes={shown(suffixes)} must be two different strings, as ("_r", "_s"), or None')
 
 
-def _time_names(time: Any, schemas: dict[str, pa.Schema]) -> dict[str, str | None]:
-    if time is None:
+def _time_names(names: tuple[str, str] | None, schemas: dict[str, pa.Schema]) -> dict[str, str | None]:
+    if names is None:
         return {"r": None, "s": None}
-    names = (time, time) if isinstance(time, str) else tuple(time) if isinstance(time, (tuple, list)) else ()
-    if len(names) != 2 or not all(isinstance(name, str) for name in names):
-        raise SchemaError(
-            f'time={shown(time)} must name one column, time="ts", or one of each side, time=("r_ts", "s_ts")'
-        )
     for side, name in zip(SIDES, names, strict=True):
         if name not in schemas[side].names:
             hint = suggest(name, schemas[side].names)

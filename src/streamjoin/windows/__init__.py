@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 FOREVER = 2**63 - 1
 SINCE_EVER = -(2**63)
+LONGEST = 1_000  # characters of a window in text, far below the digits that Python refuses to read as a number
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,19 @@ SPELLINGS = ", ".join(kind.spelling for kind in KINDS.values())
 
 
 def spelled(text: str) -> Any:
-    """The value for `within=` that a text stands for; None if it is no window.
+    """The value for `within=` that a text stands for; a ValueError if it is no window.
 
-    >>> spelled("500"), spelled("15 minutes"), spelled("last 10"), spelled("last")
-    (500, '15 minutes', Last(r=10, s=10), None)
+    >>> spelled("500"), spelled("15 minutes"), spelled("last 10")
+    (500, '15 minutes', Last(r=10, s=10))
     """
     first, _, rest = text.strip().partition(" ")
     kind = KINDS.get(first.lower())
-    return INTERVAL.module.spelled(text.strip()) if kind is None else kind.module.spelled(rest.strip())
+    found = None
+    if len(text) <= LONGEST:
+        found = INTERVAL.module.spelled(text.strip()) if kind is None else kind.module.spelled(rest.strip())
+    if found is None:
+        raise ValueError(f"not a window; write {SPELLINGS}")
+    return found
 
 
 def asked(within: Any) -> Asked:

@@ -13,16 +13,8 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 from streamjoin.errors import FileError, OptionError, suggest
+from streamjoin.formats import ON_SPARK, split_suffix
 
-FILES = {
-    "parquet": "parquet",
-    "pq": "parquet",
-    "csv": "csv",
-    "json": "json",
-    "ndjson": "json",
-    "jsonl": "json",
-}
-COMPRESSIONS = ("gz", "zst", "bz2")
 CONSOLE = "console"
 CONNECT_SECONDS = 5.0
 
@@ -77,7 +69,7 @@ def sink(option: str, word: str, format: str | None, options: dict[str, str]) ->
         return _kafka(option, word, options)
     if word.startswith("generate://"):
         raise OptionError(f'{option} "{word}" is a source; results go into a folder, a Kafka topic or to the console')
-    chosen = _format(option, format) if format else FILES.get(_suffix(word), "parquet")
+    chosen = _format(option, format) if format else _told(word) or "parquet"
     if not _has_scheme(word) and Path(word).is_file():
         raise FileError(f'{option} "{word}" is a file; a stream is written into a folder of files, name one')
     return Endpoint(option, "files", chosen, word, options=options)
@@ -172,7 +164,7 @@ def _folder(option: str, word: str, format: str | None, options: dict[str, str],
             raise OptionError(
                 f'{option} "{word}" is not a stream; name a folder, kafka://host:port/topic or generate://'
             )
-        chosen = _format(option, format) if format else FILES.get(_suffix(word))
+        chosen = _format(option, format) if format else _told(word)
         if chosen is None:
             raise OptionError(f'{option} "{word}": its format is not told by its name; give {option}-format')
         return Endpoint(option, "files", chosen, word, options=options)
@@ -188,7 +180,7 @@ def _folder(option: str, word: str, format: str | None, options: dict[str, str],
     if format:
         chosen = _format(option, format)
     else:
-        kinds = sorted({FILES.get(_suffix(file.name), "?") for file in present} or {FILES.get(_suffix(word), "?")})
+        kinds = sorted({_told(file.name) or "?" for file in present} or {_told(word) or "?"})
         if len(kinds) > 1 or kinds == ["?"]:
             what = "files of " + " and ".join(kinds) if len(kinds) > 1 else "no file whose name tells its format"
             raise OptionError(f'{option} "{word}" has {what}; give {option}-format parquet, csv or json')
@@ -214,14 +206,14 @@ def _present(word: str) -> list[Path]:
 
 
 def _format(option: str, word: str) -> str:
-    if word not in FILES:
-        raise OptionError(f'{option}-format "{word}" is not one that Spark streams, {suggest(word, FILES)}')
-    return FILES[word]
+    if word not in ON_SPARK:
+        raise OptionError(f'{option}-format "{word}" is not one that Spark streams, {suggest(word, ON_SPARK)}')
+    return ON_SPARK[word]
 
 
-def _suffix(name: str) -> str:
-    *_, before, last = ["", *name.lower().rstrip("/").split(".")]
-    return before if last in COMPRESSIONS else last
+def _told(name: str) -> str | None:
+    """What Spark calls the format that a name ends in."""
+    return ON_SPARK.get(split_suffix(name.rstrip("/"))[0])
 
 
 def _has_scheme(word: str) -> bool:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamjoin.errors import OptionError, PipelineError, WindowError
-from streamjoin.options import Options
+from streamjoin.options import Options, from_text
+from streamjoin.spark.pipeline import MALFORMED
 from streamjoin.spark.pipeline.checkpoint import check_checkpoint, remember
 from streamjoin.spark.pipeline.endpoints import CONSOLE, Endpoint, check_reachable
 from streamjoin.spark.pipeline.session import Cluster, check_kafka, session
@@ -18,7 +19,6 @@ from streamjoin.spark.pipeline.stop import Stop
 from streamjoin.spark.settings import BATCH_BYTES
 from streamjoin.windows.duration import parse_duration
 
-MALFORMED = ("fail", "drop")
 _TOTALS = ("rows_in", "results", "late", "malformed", "comparisons")
 _SAME_SIGNAL = 0.5  # seconds between the ends of Java and the signal for Python, if both were sent one
 _LOOK = 0.25  # seconds between two looks at a running query
@@ -27,25 +27,19 @@ _LAST_FIGURES = 5.0  # seconds to wait for what the listener is told about the l
 
 @dataclass(frozen=True)
 class Request:
-    """A pipeline, as asked for. Times and watermarks are those of left and right."""
+    """A pipeline, as asked for. Watermarks are those of left and right."""
 
     left: Endpoint
     right: Endpoint
     output: Endpoint
-    on: str
-    within: Any
-    time: tuple[str, str]
+    options: Options  # of the join itself
     watermark: tuple[str, str]
     left_schema: str | None = None
     right_schema: str | None = None
-    suffixes: tuple[str, str] | None = ("_r", "_s")
-    access: str = "auto"
-    cells: int | None = None
-    rate: tuple[float, float] | None = None
     checkpoint: str | None = None
     trigger: str | None = None
     available_now: bool = False
-    malformed: str = "fail"
+    malformed: str = MALFORMED[0]
     words: dict[str, Any] = field(default_factory=dict)  # what must not change between runs of one checkpoint
 
     @property
@@ -165,7 +159,7 @@ def run_in(
     try:
         request = _settled(spark, request, earlier or {})
         sides = _sides(spark, request)
-        joined = join_frames(*sides, _options(request))
+        joined = join_frames(*sides, request.options)
         if request.checkpoint is not None and "://" not in request.checkpoint:
             remember(request.checkpoint, _told(request))
             exact = spark.conf.get("spark.sql.caseSensitive") == "true"
@@ -206,21 +200,20 @@ def run_in(
 
 def _told(request: Request) -> dict[str, Any]:
     """What must not change between the runs of one checkpoint."""
-    rate = request.rate
-    return request.words | {"--cells": request.cells, "--rate": None if rate is None else f"{rate[0]:g},{rate[1]:g}"}
+    cells, rates = request.options.cells, request.options.rates
+    return request.words | {"--cells": cells, "--rate": None if rates is None else f"{rates[0]:g},{rates[1]:g}"}
 
 
 def _settled(spark: Any, request: Request, earlier: dict[str, Any]) -> Request:
     """With cells: as asked for, else those of the earlier run, else what suits this cluster. Rates alike."""
     from streamjoin.spark.dataframes import default_cells
 
-    cells, rate = request.cells, request.rate
-    if cells is None:
-        cells = earlier.get("--cells") or default_cells(spark, streaming=True)
-    if rate is None and earlier.get("--rate"):
-        r, s = map(float, earlier["--rate"].split(","))
-        rate = r, s
-    return replace(request, cells=cells, rate=rate)
+    options = request.options
+    if options.cells is None:
+        options = replace(options, cells=earlier.get("--cells") or default_cells(spark, streaming=True))
+    if options.rate is None and earlier.get("--rate"):
+        options = replace(options, rate=from_text("rate", earlier["--rate"]))
+    return replace(request, options=options)
 
 
 def explain(request: Request, cluster: Cluster) -> Any:
@@ -229,7 +222,7 @@ def explain(request: Request, cluster: Cluster) -> Any:
 
     check(request)
     with session(cluster) as spark:
-        return explain_frames(*_sides(spark, request), _options(request))
+        return explain_frames(*_sides(spark, request), request.options)
 
 
 def _sides(spark: Any, request: Request) -> tuple[Any, Any]:
@@ -239,17 +232,13 @@ def _sides(spark: Any, request: Request) -> tuple[Any, Any]:
     kafka = [end.option for end in request.ends if end.kind == "kafka"]
     if kafka:
         check_kafka(spark, kafka)
-    sides = []
+    sides, times = [], request.options.times
+    assert times is not None  # the command line asks for them
     ends = ((request.left, "r", request.left_schema), (request.right, "s", request.right_schema))
-    for (end, side, schema), column, delay in zip(ends, request.time, request.watermark, strict=True):
+    for (end, side, schema), column, delay in zip(ends, times, request.watermark, strict=True):
         interval = _interval("--watermark", delay)
         sides.append(stream(spark, end, side, schema, column, interval, request.malformed))
     return sides[0], sides[1]
-
-
-def _options(request: Request) -> Options:
-    names = ("on", "within", "time", "suffixes", "access", "cells", "rate")
-    return Options(**{name: getattr(request, name) for name in names})
 
 
 def explained(error: Exception) -> PipelineError:
@@ -338,4 +327,4 @@ def _check_predicate(request: Request) -> None:
     """The grammar of the predicate; columns and types are known once the sources are open."""
     from streamjoin.predicate import as_tree
 
-    as_tree(request.on)
+    as_tree(request.options.on)

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from threading import Event, current_thread, main_thread
 from typing import Any
 
+from streamjoin.exits import signalled
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -79,7 +81,7 @@ class Stop:
 
     def _take(self, number: int, frame: object) -> None:
         if self.number is not None:
-            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(signalled(number))
         self.number = number
         for stream in self._terminals:
             if not os.isatty(stream):  # it was closed; whoever writes there from now on would fail
