@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamjoin.errors import SchemaError
 from streamjoin.options import LIVE, Options, takes
+
+if TYPE_CHECKING:
+    from streamjoin.plan.explain import Explanation
 
 
 @takes(Options)
@@ -34,7 +37,7 @@ def join(left: Any, right: Any, options: Options) -> Any:
 
 
 @takes(Options)
-def explain(left: Any, right: Any, options: Options) -> Any:
+def explain(left: Any, right: Any, options: Options) -> Explanation:
     """Which keys were found, how the work is done, and why. Takes tables, schemas or Spark DataFrames; reads no rows.
 
     The options are those of `join`, and `rate`, the expected tuples per second. Of Spark DataFrames it shows the
@@ -47,9 +50,9 @@ def explain(left: Any, right: Any, options: Options) -> Any:
     'band'
     """
     if _on_spark(left, right):
-        from streamjoin.spark.explain import explain_frames
+        from streamjoin.spark.dataframes import plan_frames
 
-        return explain_frames(left, right, options)
+        return plan_frames(left, right, options).explanation()
     import pyarrow as pa
 
     from streamjoin.intake.frames import to_arrow

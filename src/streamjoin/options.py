@@ -205,13 +205,17 @@ class Options:
     punctuations: bool = option(False, "puts promises of time between the results", LIVE)
     cells: int | None = option(
         None,
-        "into how many parts the work is cut",
+        "into how many parts the work is cut; fixed by a stream's first start",
         SPARK,
         elsewhere="workers= divides it here",
         word=Word(ON_SPARK, what="a number of at least 1", read=words.count, metavar="N"),
     )
-    split: int | None = option(None, "into how many cells a single key or bucket is cut", SPARK)
-    bucket: float | None = option(None, "the width of a range bucket on the first band", SPARK)
+    split: int | None = option(
+        None, "into how many cells a single key or bucket is cut, so that a hot one is not left to one core", SPARK
+    )
+    bucket: float | None = option(
+        None, "the width of a range bucket on the first band; by default four times that of the band", SPARK
+    )
     result_time: str | None = option(
         None, "the name of an extra column, max(r.time, s.time), which carries the watermark further", SPARK
     )

@@ -21,10 +21,9 @@ from streamjoin.errors import FileError, OptionError, PipelineError, SchemaError
 from streamjoin.spark.pipeline.absent import Absent
 from streamjoin.spark.pipeline.absent import _json as lacking
 from streamjoin.spark.pipeline.checkpoint import NOTE, check_checkpoint, remember
-from streamjoin.spark.pipeline.endpoints import Endpoint, check_reachable, pairs, sink, source
+from streamjoin.spark.pipeline.endpoints import Endpoint, check_reachable, pairs, schema_text, sink, source
 from streamjoin.spark.pipeline.jvm import told
 from streamjoin.spark.pipeline.pipeline import Figures, explained
-from streamjoin.spark.pipeline.schemas import schema_text
 from streamjoin.spark.pipeline.stop import Stop, held
 
 ROWS = pa.table({"ts": pa.array([1, 2], pa.timestamp("us", "UTC")), "x": [1.0, 2.0]})
@@ -241,7 +240,7 @@ def test_figures_count_a_batch_once() -> None:
 
 
 def test_progress_where_nobody_watches_is_lines(capfd: pytest.CaptureFixture[str]) -> None:
-    from streamjoin.cli.live import Live
+    from streamjoin.cli.progress import Live
 
     figures = Figures()
     with Live("title", tuples=20) as live:

@@ -49,7 +49,7 @@ def demo(
 
 
 def _on_spark(window: str, asked: dict[str, Any]) -> dict[str, Any]:
-    from streamjoin.cli.live import Live
+    from streamjoin.cli.progress import Live
     from streamjoin.spark.pipeline.session import check_installed
 
     check_installed()

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
 def request(words: dict[str, Any], options: dict[str, Any]) -> Request:
     """The pipeline that the words ask for, given what they say about the join itself. Imports no Spark."""
-    from streamjoin.spark.pipeline.endpoints import pairs, sink, source
+    from streamjoin.spark.pipeline.endpoints import pairs, schema_text, sink, source
     from streamjoin.spark.pipeline.pipeline import Request
-    from streamjoin.spark.pipeline.schemas import schema_text
 
     schemas = {}
     for side in ("left", "right"):
@@ -61,7 +60,7 @@ def request(words: dict[str, Any], options: dict[str, Any]) -> Request:
 
 def pipeline(words: dict[str, Any], options: dict[str, Any], as_json: bool) -> None:
     """Runs it and prints what it did, or only what it would do; exit code 128 + n if signal n stopped it."""
-    from streamjoin.cli.live import Live
+    from streamjoin.cli.progress import Live
     from streamjoin.spark.pipeline.endpoints import CONSOLE, pairs
     from streamjoin.spark.pipeline.pipeline import explain, run
     from streamjoin.spark.pipeline.session import Cluster, check_installed

@@ -1,7 +1,8 @@
-"""What a join would do and why, in words."""
+"""What a join would do and why, in words and numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 from streamjoin import devices
 from streamjoin.algorithms import ALGORITHMS, DEVICE, THREADS
 from streamjoin.options import Options
-from streamjoin.plan.plan import Plan, make_plan
+from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.predicate.analysis import Dimension
 from streamjoin.predicate.tree import to_sql
 
@@ -20,65 +21,38 @@ class Explanation:
     """The decisions behind a join. `str()` prints them; `to_dict()` is for programs."""
 
     plan: Plan
+    decided: Mapping[str, Any]  # by the engine, for programs
+    shown: Mapping[str, str]  # the same for people, by label
+    reasons: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        plan, analysis = self.plan, self.plan.analysis
+        analysis = self.plan.analysis
         return {
             "predicate": to_sql(analysis.tree),
             "filters": {side: [to_sql(node) for node in nodes] for side, nodes in analysis.filters.items()},
             "equality_keys": [f"{to_sql(r)} = {to_sql(s)}" for r, s in analysis.equalities],
             "band_keys": [_describe(dimension) for dimension in analysis.dimensions],
             "residual": [to_sql(node) for node in analysis.residual],
-            "window": plan.window.describe(),
-            "algorithm": plan.algorithm,
-            "workers": plan.workers,
-            "layout": plan.layout,
-            "access": plan.access,
-            **({"device": devices.chosen(plan.device)} if ALGORITHMS[plan.algorithm].engine == DEVICE else {}),
-            "reasons": list(plan.reasons),
+            "window": self.plan.window.describe(),
+            **self.decided,
+            "reasons": list(self.reasons),
         }
 
     def __str__(self) -> str:
-        facts, plan = self.to_dict(), self.plan
-        lines = [
-            f"predicate   {facts['predicate']}",
-            f"window      {facts['window']}",
-            *_listed("filter r", facts["filters"]["r"]),
-            *_listed("filter s", facts["filters"]["s"]),
-            *_listed("equality", facts["equality_keys"] or ["none"]),
-            *_listed("band", facts["band_keys"] or ["none"]),
-            *_listed("residual", facts["residual"] or ["none"]),
-            f"algorithm   {facts['algorithm']}{_spread(plan)}",
-            *([f"device      {_placed(plan, facts['device'])}"] if "device" in facts else []),
-            f"access      {facts['access']}",
-            *_listed("because", facts["reasons"]),
-        ]
-        return "\n".join(lines)
+        facts = self.to_dict()
+        lines = {
+            "predicate": [facts["predicate"]],
+            "window": [facts["window"]],
+            **{f"filter {side}": facts["filters"][side] for side in SIDES},
+            "equality": facts["equality_keys"] or ["none"],
+            "band": facts["band_keys"] or ["none"],
+            "residual": facts["residual"] or ["none"],
+            **{label: [text] for label, text in self.shown.items()},
+            "because": self.reasons,
+        }
+        return "\n".join(line for label, texts in lines.items() for line in _labelled(label, texts))
 
     __repr__ = __str__
-
-
-def _placed(plan: Plan, device: dict[str, Any]) -> str:
-    """The device, and where its windows will lie."""
-    shared = device["unified_memory"]
-    where = devices.placement(shared, plan.memory)
-    why = "asked for" if plan.memory != "auto" else f"{'unified' if shared else 'its own'} memory"
-    return f"{device['name']} ({device['type']}), windows in {where} memory: {why}"
-
-
-def _spread(plan: Plan) -> str:
-    if ALGORITHMS[plan.algorithm].engine != THREADS:
-        return ""
-    layout = f", {plan.layout[0]} x {plan.layout[1]}" if ALGORITHMS[plan.algorithm].rectangular else ""
-    return f", {plan.workers} worker{'s' * (plan.workers > 1)}{layout}"
-
-
-def _listed(label: str, texts: list[str]) -> list[str]:
-    return [f"{label if k == 0 else '':<12}{text}" for k, text in enumerate(texts)]
-
-
-def _describe(dimension: Dimension) -> str:
-    return f"{dimension} ({'two-sided' if dimension.two_sided else 'one-sided'})"
 
 
 def explain(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static: bool = False) -> Explanation:
@@ -98,4 +72,33 @@ def explain(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static: 
     because     1 band key: runs ordered by cell
                 integer times have no unit: one worker is assumed to be enough; workers= would change that
     """
-    return Explanation(make_plan(schema_r, schema_s, options, static))
+    plan = make_plan(schema_r, schema_s, options, static)
+    decided = {"algorithm": plan.algorithm, "workers": plan.workers, "layout": plan.layout, "access": plan.access}
+    shown = {"algorithm": f"{plan.algorithm}{_spread(plan)}"}
+    if ALGORITHMS[plan.algorithm].engine == DEVICE:
+        decided["device"] = device = devices.chosen(plan.device)
+        shown["device"] = _placed(plan, device)
+    return Explanation(plan, decided, shown | {"access": plan.access}, plan.reasons)
+
+
+def _placed(plan: Plan, device: dict[str, Any]) -> str:
+    """The device, and where its windows will lie."""
+    shared = device["unified_memory"]
+    where = devices.placement(shared, plan.memory)
+    why = "asked for" if plan.memory != "auto" else f"{'unified' if shared else 'its own'} memory"
+    return f"{device['name']} ({device['type']}), windows in {where} memory: {why}"
+
+
+def _spread(plan: Plan) -> str:
+    if ALGORITHMS[plan.algorithm].engine != THREADS:
+        return ""
+    layout = f", {plan.layout[0]} x {plan.layout[1]}" if ALGORITHMS[plan.algorithm].rectangular else ""
+    return f", {plan.workers} worker{'s' * (plan.workers > 1)}{layout}"
+
+
+def _labelled(label: str, texts: Iterable[str]) -> list[str]:
+    return [f"{label if k == 0 else '':<12}{text}" for k, text in enumerate(texts)]
+
+
+def _describe(dimension: Dimension) -> str:
+    return f"{dimension} ({'two-sided' if dimension.two_sided else 'one-sided'})"

@@ -36,15 +36,15 @@ _names = count()
 
 def join_frames(df_r: Any, df_s: Any, options: Options) -> Any:
     """See `streamjoin.spark.join`."""
-    spec, streaming = plan_frames(df_r, df_s, options)
-    if not streaming:
+    spec = plan_frames(df_r, df_s, options)
+    if not spec.streaming:
         return _static(df_r, df_s, spec)
     settings.check(df_r.sparkSession)
     return _streaming(df_r, df_s, spec)
 
 
-def plan_frames(df_r: Any, df_s: Any, options: Options) -> tuple[JoinSpec, bool]:
-    """What would be done with two DataFrames, and whether they are streams."""
+def plan_frames(df_r: Any, df_s: Any, options: Options) -> JoinSpec:
+    """What would be done with two DataFrames."""
     options = options.for_engine(SPARK)
     frames = {"r": df_r, "s": df_s}
     streaming = {side: bool(df.isStreaming) for side, df in frames.items()}
@@ -57,10 +57,10 @@ def plan_frames(df_r: Any, df_s: Any, options: Options) -> tuple[JoinSpec, bool]
     schemas = {side: _arrow_schema(df.schema, side) for side, df in frames.items()}
     cells = options.cells or default_cells(df_r.sparkSession, streaming["r"])
     any_case = df_r.sparkSession.conf.get("spark.sql.caseSensitive", "false").lower() != "true"
-    spec = make_spec(schemas["r"], schemas["s"], options, cells, any_case)
-    if streaming["r"]:
+    spec = make_spec(schemas["r"], schemas["s"], options, cells, any_case, streaming["r"])
+    if spec.streaming:
         _check_stream(frames, spec)
-    return spec, streaming["r"]
+    return spec
 
 
 def _arrow_schema(schema: StructType, side: str) -> pa.Schema:

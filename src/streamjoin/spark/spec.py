@@ -14,13 +14,15 @@ from streamjoin.access import ACCESSES, WHOLE
 from streamjoin.codegen.embed import fingerprint
 from streamjoin.errors import OptionError, SchemaError, shown
 from streamjoin.options import Options
-from streamjoin.plan.plan import Plan, make_plan
+from streamjoin.plan.explain import Explanation
+from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.predicate.analysis import MAX_DIMS, Analysis, Dimension, Linear
 from streamjoin.predicate.tree import Node, bottom_up, identity, physical, walk
 from streamjoin.spark.routing import Router, divide
 from streamjoin.spark.state import FORMAT
 
 BANDS_PER_BUCKET = 4.0  # a bucket is so many times as wide as the band: one tuple in four is copied
+UNSIZED = 24  # bytes assumed for a value of a type without a fixed width
 HIDDEN = "__streamjoin_"  # columns of ours that travel with the user's
 FIRST, CONTENT, AT, BEFORE = f"{HIDDEN}first", f"{HIDDEN}content", f"{HIDDEN}at", f"{HIDDEN}before"
 
@@ -31,6 +33,7 @@ class JoinSpec:
 
     plan: Plan
     router: Router
+    streaming: bool
     result_time: str | None
     rates: tuple[float, float] | None
     reasons: tuple[str, ...]
@@ -82,9 +85,57 @@ class JoinSpec:
             raise SchemaError(f'result_time="{self.result_time}" is the name of another column; choose a new one')
         return found
 
+    def explanation(self) -> Explanation:
+        """The routing, the copies per tuple, the cells and, given a rate, the state."""
+        router, copies = self.router, self._copies()
+        state = self._state(copies) if self.streaming else None
+        engine = f"spark, {'streaming' if self.streaming else 'static'}"
+        decided = {
+            "engine": engine,
+            "routing": router.kind,
+            "cells": router.cells,
+            "groups": router.groups,
+            "grid": [router.rows, router.columns],
+            "bucket": router.width if router.kind == "range" else None,
+            "replication": {"r": copies[0], "s": copies[1]},
+            "state": state,
+        }
+        shown = {
+            "engine": engine,
+            "routing": f"{router.kind}: {router.groups} groups of {router.rows} x {router.columns}, "
+            f"{router.cells} cells",
+            "copies": f"{copies[0]:.3g} of an r, {copies[1]:.3g} of an s",
+        }
+        if self.streaming:
+            shown["state"] = "rate= would tell"
+        if state is not None:
+            size = f"{state['rows']:,} rows, about {state['bytes'] / 1e6:,.1f} MB"
+            shown["state"] = f"{size}, and what the watermark waits for"
+        return Explanation(self.plan, decided, shown, self.reasons)
+
+    def _copies(self) -> tuple[float, float]:
+        """Per tuple of r and of s; what is wide on the axis of the buckets is taken to be on one side."""
+        by_range = self.router.kind == "range"
+        width = band_width(self.plan.analysis.dimensions[self.router.dimension]) if by_range else None
+        return self.router.replication((0.0, width or 0.0))
+
+    def _state(self, copies: tuple[float, float]) -> dict[str, int] | None:
+        """Rows and bytes in the state at the expected rates, once the windows are full."""
+        stay = self.plan.window.retention
+        if self.rates is None or stay is None:
+            return None
+        rows = self.rates[0] * stay.r * copies[0], self.rates[1] * stay.s * copies[1]
+        sizes = [count * _row_bytes(self.plan.schemas[side]) for count, side in zip(rows, SIDES, strict=True)]
+        return {"rows": round(sum(rows)), "bytes": round(sum(sizes))}
+
 
 def make_spec(
-    schema_r: pa.Schema, schema_s: pa.Schema, options: Options, cells: int, any_case: bool = True
+    schema_r: pa.Schema,
+    schema_s: pa.Schema,
+    options: Options,
+    cells: int,
+    any_case: bool = True,
+    streaming: bool = True,
 ) -> JoinSpec:
     """Checks everything and decides who meets whom."""
     plan = make_plan(schema_r, schema_s, options, static=True)
@@ -94,7 +145,7 @@ def make_spec(
             raise SchemaError(f"{side}.{taken[0]}: names that begin with {HIDDEN} are taken; rename the column")
     plan = replace(plan, access=WHOLE, analysis=_limited(plan.analysis, plan.access), any_case=any_case)
     router, reasons = choose_router(plan.analysis, cells, options.split, options.bucket, options.rates or (1.0, 1.0))
-    spec = JoinSpec(plan, router, options.result_time, options.rates, reasons)
+    spec = JoinSpec(plan, router, streaming, options.result_time, options.rates, reasons)
     spec.output_schema()
     spec.identity  # noqa: B018  decided here, and shipped with the rest
     if any(node.op == "function" for node in walk(plan.analysis.tree)):
@@ -191,6 +242,16 @@ def _plain_cast(node: Node) -> bool:
     """From one kind of number that rounds little to another."""
     types = (node.type, node.args[0].type)
     return all(t is not None and t.kind in ("int", "float") for t in types)
+
+
+def _row_bytes(schema: pa.Schema) -> float:
+    total = 0.0
+    for t in schema.types:
+        try:
+            total += t.bit_width / 8
+        except ValueError:
+            total += UNSIZED
+    return total
 
 
 def _columns(schema: pa.Schema) -> str:

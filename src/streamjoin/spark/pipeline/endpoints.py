@@ -1,4 +1,4 @@
-"""Where rows come from and where results go, as command-line words: folders of files, Kafka topics, the generator.
+"""Where rows come from and where results go, as command-line words: folders, Kafka topics, the generator; schemas.
 
 Nothing here needs Spark: whatever can be refused without it is refused before it starts.
 """
@@ -6,17 +6,21 @@ Nothing here needs Spark: whatever can be refused without it is refused before i
 from __future__ import annotations
 
 import glob
+import json
 import re
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from streamjoin.errors import FileError, OptionError, suggest
+from streamjoin.errors import FileError, OptionError, SchemaError, suggest
 from streamjoin.formats import ON_SPARK, split_suffix
 
 CONSOLE = "console"
 CONNECT_SECONDS = 5.0
+SCHEMA = '"ts TIMESTAMP, x INT, y FLOAT"'
+_LONGEST_NAME = 1_024
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ def source(option: str, word: str, format: str | None, options: dict[str, str], 
         if schema is None:
             raise OptionError(
                 f'{option} "{word}" carries JSON, which tells no types; give {option}-schema, as '
-                '"ts TIMESTAMP, x INT, y FLOAT" or as the name of a file'
+                f"{SCHEMA} or as the name of a file"
             )
         return end
     if word.startswith("generate://"):
@@ -87,6 +91,38 @@ def pairs(option: str, words: list[str]) -> dict[str, str]:
         if not key or not equals:
             raise OptionError(f'{option} "{word}" is not KEY=VALUE, such as {option} maxFilesPerTrigger=10')
         found[key.strip()] = value.strip()
+    return found
+
+
+def schema_text(option: str, given: str) -> str:
+    """The schema itself: the content of the file if there is one of that name. Needs no Spark."""
+    text = given.strip()
+    try:
+        is_file = len(text) < _LONGEST_NAME and Path(text).is_file()
+    except (OSError, ValueError):
+        is_file = False
+    if is_file:
+        try:
+            text = Path(given.strip()).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise FileError(f'{option} "{given}" cannot be read: {error}') from error
+    elif text and " " not in text and not text.startswith("{"):
+        raise SchemaError(f'{option} "{given}" is neither an existing file nor a schema such as {SCHEMA}')
+    if not text:
+        raise SchemaError(f"{option} is empty; write a schema such as {SCHEMA}")
+    if text.startswith("{"):
+        schema_json(option, text)
+    return text
+
+
+def schema_json(option: str, text: str) -> dict[str, Any]:
+    """A schema in the JSON form of Spark."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise SchemaError(f"{option} begins as JSON but is none: {error}") from error
+    if not isinstance(found, dict) or not isinstance(found.get("fields"), list):
+        raise SchemaError(f"{option} is JSON without a list of fields; write what df.schema.json() gives, or {SCHEMA}")
     return found
 
 
@@ -188,7 +224,7 @@ def _folder(option: str, word: str, format: str | None, options: dict[str, str],
     if schema is None and not present:
         raise OptionError(
             f'{option} "{word}" has no files yet that would tell the columns; give {option}-schema, as '
-            '"ts TIMESTAMP, x INT, y FLOAT" or as the name of a file'
+            f"{SCHEMA} or as the name of a file"
         )
     return Endpoint(option, "files", chosen, word, options=options)
 

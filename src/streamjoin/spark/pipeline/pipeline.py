@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamjoin.errors import OptionError, PipelineError, WindowError
 from streamjoin.options import Options, from_text
@@ -18,6 +18,9 @@ from streamjoin.spark.pipeline.session import Cluster, check_kafka, session
 from streamjoin.spark.pipeline.stop import Stop
 from streamjoin.spark.settings import BATCH_BYTES
 from streamjoin.windows.duration import parse_duration
+
+if TYPE_CHECKING:
+    from streamjoin.plan.explain import Explanation
 
 _TOTALS = ("rows_in", "results", "late", "malformed", "comparisons")
 _SAME_SIGNAL = 0.5  # seconds between the ends of Java and the signal for Python, if both were sent one
@@ -216,13 +219,13 @@ def _settled(spark: Any, request: Request, earlier: dict[str, Any]) -> Request:
     return replace(request, options=options)
 
 
-def explain(request: Request, cluster: Cluster) -> Any:
+def explain(request: Request, cluster: Cluster) -> Explanation:
     """What the join would do and why. Looks at the sources' columns and starts no query."""
-    from streamjoin.spark.explain import explain_frames
+    from streamjoin.spark.dataframes import plan_frames
 
     check(request)
     with session(cluster) as spark:
-        return explain_frames(*_sides(spark, request), request.options)
+        return plan_frames(*_sides(spark, request), request.options).explanation()
 
 
 def _sides(spark: Any, request: Request) -> tuple[Any, Any]:

@@ -6,8 +6,7 @@ from typing import Any
 
 from streamjoin.errors import FileError, SchemaError, suggest
 from streamjoin.spark.metrics import MALFORMED, PREFIX
-from streamjoin.spark.pipeline.endpoints import CONSOLE, Endpoint
-from streamjoin.spark.pipeline.schemas import schema_type
+from streamjoin.spark.pipeline.endpoints import CONSOLE, SCHEMA, Endpoint, schema_json
 
 _READ = {"csv": {"header": "true", "escape": '"'}}  # a quote inside quotes is doubled, as everywhere but in Spark
 _INFER = {
@@ -41,6 +40,20 @@ def stream(spark: Any, end: Endpoint, side: str, schema: str | None, time: str, 
     if malformed == "drop":
         frame = fitting(frame, time, side)
     return frame.withWatermark(time, delay)
+
+
+def schema_type(option: str, text: str) -> Any:
+    """The schema as Spark's StructType. The text form is read by Spark, which must be running."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import StructType
+
+    if text.startswith("{"):
+        return StructType.fromJson(schema_json(option, text))
+    try:
+        return StructType.fromDDL(text)
+    except PySparkException as error:
+        reason = str(error).strip().splitlines()[0]
+        raise SchemaError(f'{option} "{text}" is not a schema such as {SCHEMA}: {reason}') from error
 
 
 def fitting(frame: Any, time: str, side: str) -> Any:
