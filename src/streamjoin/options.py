@@ -28,6 +28,7 @@ P = ParamSpec("P")
 O = TypeVar("O", bound="Options")  # noqa: E741
 T = TypeVar("T")
 
+ON_DEVICES = [name for name, row in ALGORITHMS.items() if row.engine == DEVICE]
 MEMORY = (AUTO, "host", "device", "parts")
 LATE = ("drop", "error", "keep")
 OVERLOAD = ("block", "shed")
@@ -126,7 +127,7 @@ class Options:
     )
     device: int | str | None = option(
         None,
-        "the device of hells",
+        f"the device of {either(ON_DEVICES)}",
         TABLES,
         LIVE,
         takes='an index (`streamjoin doctor` lists them), a type such as "gpu", or a part of its name',
@@ -135,7 +136,7 @@ class Options:
     )
     memory: str = option(
         AUTO,
-        f'where windows of hells lie ("{AUTO}" decides by the device)',
+        f'where windows of {either(ON_DEVICES)} lie ("{AUTO}" decides by the device)',
         TABLES,
         LIVE,
         values=MEMORY,
@@ -231,10 +232,9 @@ class Options:
                     raise OptionError(f'unknown {name} "{word}"; known: {", ".join(values)}')
                 raise OptionError(f"{name}={shown(value)} is not one of {', '.join(values)}")
         for name in ("device", "memory"):
-            if self.is_set(name) and (self.algorithm not in ALGORITHMS or ALGORITHMS[self.algorithm].engine != DEVICE):
-                raise OptionError(
-                    f'{name}={shown(getattr(self, name))} is for algorithm="hells", not "{self.algorithm}"'
-                )
+            if self.is_set(name) and self.algorithm not in ON_DEVICES:
+                known = either(f'algorithm="{algorithm}"' for algorithm in ON_DEVICES)
+                raise OptionError(f'{name}={shown(getattr(self, name))} is for {known}, not "{self.algorithm}"')
         if not _is_whole(self.batch) or not 1 <= self.batch <= LONGEST_BATCH:
             raise OptionError(f"batch={shown(self.batch)} must be a whole number of tuples from 1 to {LONGEST_BATCH:,}")
         if self.cells is not None and (not _is_whole(self.cells) or self.cells < 1):
