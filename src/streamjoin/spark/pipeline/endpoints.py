@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from streamjoin.errors import FileError, OptionError, SchemaError, suggest
+from streamjoin.errors import FileError, OptionError, SchemaError, either, suggest
 from streamjoin.formats import ON_SPARK, split_suffix
 
 CONSOLE = "console"
@@ -219,7 +219,8 @@ def _folder(option: str, word: str, format: str | None, options: dict[str, str],
         kinds = sorted({_told(file.name) or "?" for file in present} or {_told(word) or "?"})
         if len(kinds) > 1 or kinds == ["?"]:
             what = "files of " + " and ".join(kinds) if len(kinds) > 1 else "no file whose name tells its format"
-            raise OptionError(f'{option} "{word}" has {what}; give {option}-format parquet, csv or json')
+            known = either(dict.fromkeys(ON_SPARK.values()))
+            raise OptionError(f'{option} "{word}" has {what}; give {option}-format {known}')
         chosen = kinds[0]
     if schema is None and not present:
         raise OptionError(
