@@ -243,7 +243,11 @@ class Options:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise OptionError(f"{name}={shown(value)} must be above zero")
-        self.rates  # noqa: B018  refuses what is no rate
+        if self.suffixes is not None and not _are_suffixes(self.suffixes):
+            raise SchemaError(
+                f'suffixes={shown(self.suffixes)} must be two different strings, as ("_r", "_s"), or None'
+            )
+        self.rates, self.times  # noqa: B018  refuses what is no rate, and what names no columns
 
     def is_set(self, name: str) -> bool:
         """Is an option not at its default?"""
@@ -256,7 +260,7 @@ class Options:
         if self.time is None:
             return None
         both = (self.time, self.time) if isinstance(self.time, str) else self.time
-        if not isinstance(both, (tuple, list)) or len(both) != 2 or not all(isinstance(name, str) for name in both):
+        if not _are_names(both):
             raise SchemaError(
                 f'time={shown(self.time)} must name one column, time="ts", or one of each side, time=("r_ts", "s_ts")'
             )
@@ -369,6 +373,14 @@ def described() -> str:
         text = textwrap.wrap(declared.metadata["doc"] + (f": {takes}" if takes else "") + where, 94)
         lines += [f"{name if k == 0 else '':<14}{line}" for k, line in enumerate(text)]
     return "\n".join(lines)
+
+
+def _are_names(both: Any) -> bool:
+    return isinstance(both, (tuple, list)) and len(both) == 2 and all(isinstance(name, str) for name in both)
+
+
+def _are_suffixes(both: Any) -> bool:
+    return _are_names(both) and both[0] != both[1]
 
 
 def _is_whole(value: Any) -> bool:

@@ -125,7 +125,7 @@ def make_plan(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static
         analysis,
         chosen.algorithm,
         found,
-        _suffixes(options.suffixes),
+        options.suffixes,
         chosen.workers,
         chosen.layout,
         options.device,
@@ -135,19 +135,6 @@ def make_plan(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static
     )
     plan.output_names()
     return plan
-
-
-def _suffixes(suffixes: Any) -> tuple[str, str] | None:
-    if suffixes is None:
-        return None
-    if (
-        isinstance(suffixes, (tuple, list))
-        and len(suffixes) == 2
-        and all(isinstance(part, str) for part in suffixes)
-        and suffixes[0] != suffixes[1]
-    ):
-        return (suffixes[0], suffixes[1])
-    raise SchemaError(f'suffixes={shown(suffixes)} must be two different strings, as ("_r", "_s"), or None')
 
 
 def _time_names(names: tuple[str, str] | None, schemas: dict[str, pa.Schema]) -> dict[str, str | None]:
