@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from streamjoin import papers as workload
 from streamjoin.bench import one_core as bench
+from streamjoin.bench import tables_bench
+from streamjoin.bench.contestant import fingerprint, prepare
+from streamjoin.bench.jobs import JOBS
+from streamjoin.bench.yardsticks import PEERS
 from streamjoin.cli.main import app
-from streamjoin.errors import StreamjoinError
+from streamjoin.errors import OptionError, StreamjoinError
 
 JOIN = {"rate_per_stream", "window_tuples", "access", "results_per_s", "verified", "machine"}
 
@@ -37,11 +44,80 @@ def test_join(access: str, rate: str) -> None:
     assert answer["window_tuples"] >= 20 * int(rate)
 
 
-def test_tables_agree_with_other_engines() -> None:
+RUN = {"job", "rows", "engine", "seconds", "first_seconds", "cpu_seconds", "peak_mb", "rows_out", "same"}
+
+
+@pytest.fixture
+def peers() -> None:
     pytest.importorskip("duckdb")
     pytest.importorskip("polars")
-    answer = figures("bench", "tables", "--rows", "5000", "--rounds", "1")
+
+
+@pytest.mark.usefixtures("peers")
+def test_tables_agree_with_other_engines() -> None:
+    answer = figures("bench", "tables", "--rows", "5000", "--rounds", "1", "--engines", "duckdb,polars")
     assert set(answer["peer_seconds"]) == {"duckdb", "polars"}
+    assert {run["engine"] for run in answer["runs"]} == {"streamjoin", "duckdb", "polars"}
+    assert all(set(run) == RUN and run["same"] and run["peak_mb"] > 0 for run in answer["runs"])
+    assert set(answer["ratios"]["band2d"]) == {"duckdb", "polars"}
+
+
+@pytest.mark.usefixtures("peers")
+@pytest.mark.parametrize("name", JOBS)
+def test_every_job_is_phrased_rightly_for_every_engine(name: str) -> None:
+    job = JOBS[name]
+    inputs = job.inputs(3000)
+    engines = [engine for engine in ("streamjoin", *PEERS) if find_spec(engine) and engine != "chdb"]
+    found = {engine: fingerprint(prepare(engine, job, inputs)()) for engine in engines}
+    assert len(set(found.values())) == 1, found
+    assert found["streamjoin"][0] > 0
+
+
+def test_every_result_row_counts_in_a_fingerprint() -> None:
+    job = JOBS["overlap"]
+    table = prepare("streamjoin", job, job.inputs(500))()
+    for k, name in enumerate(table.column_names):
+        changed = table.column(name).to_numpy().copy()
+        changed[7] += 1
+        assert fingerprint(table.set_column(k, name, pa.array(changed))) != fingerprint(table)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--job", "band3d"), "band2d, band1d"),
+        (("--engines", "oracle"), "duckdb, polars"),
+    ],
+)
+def test_unknown_names_list_the_known_ones(words: tuple[str, str], told: str) -> None:
+    result = CliRunner().invoke(app, ["bench", "tables", "--rows", "10", *words])
+    assert isinstance(result.exception, OptionError) and told in str(result.exception)
+
+
+def test_a_missing_peer_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables_bench, "find_spec", lambda name: None)
+    with pytest.raises(OptionError, match=r"chdb is not installed; .*pip install 'streamjoin\[peers\]'"):
+        tables_bench.chosen_engines(["chdb"])
+
+
+def test_engines_that_disagree_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Wrong(tables_bench.Contestant):
+        def call(self) -> dict[str, Any]:
+            return super().call() | {"fingerprint": [1, id(self)]}
+
+    pytest.importorskip("duckdb")
+    monkeypatch.setattr(tables_bench, "Contestant", Wrong)
+    with pytest.raises(StreamjoinError, match="disagree about equi"):
+        tables_bench.tables(["equi"], rows=100, rounds=1, engines=["duckdb"])
+
+
+def test_a_call_that_takes_too_long_is_given_up() -> None:
+    pytest.importorskip("duckdb")
+    with (
+        pytest.raises(tables_bench.TimeLimitError, match="duckdb with equi took more than"),
+        tables_bench.Contestant("equi", 100, "duckdb", limit=1e-4),
+    ):
+        pass
 
 
 def test_demo() -> None:

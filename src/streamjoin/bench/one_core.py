@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from functools import partial
-from importlib.util import find_spec
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from streamjoin import api
 from streamjoin.access.band.index import BandStore
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms.kang import Kang
-from streamjoin.bench.yardsticks import PEERS, reference_scan
+from streamjoin.bench.yardsticks import reference_scan
 from streamjoin.errors import OptionError, StreamjoinError
-from streamjoin.intake.columns import as_numpy, flat
 from streamjoin.intake.prepare import Intake
 from streamjoin.machine import machine
 from streamjoin.options import Options
@@ -174,43 +169,3 @@ def _check(
             raise StreamjoinError(
                 f"wrong result: r tuple {number} has {len(wanted)} partners, the join found {len(got)}"
             )
-
-
-def tables(rows: int = 1_000_000, rate: int = 500, seconds: int = 900, rounds: int = 5) -> dict[str, Any]:
-    """The band join of two whole tables against other engines on the same machine, in turns; the best round counts."""
-    r, s = Source("r", rate).batch(rows), Source("s", rate).batch(rows)
-    peers = {name: peer for name, peer in PEERS.items() if find_spec(name)}
-
-    def ours() -> Any:
-        return api.join(r, s, on=BAND, within=f"{seconds}s", time="ts")
-
-    contestants: dict[str, Callable[[], Any]] = {"streamjoin": ours}
-    for name, peer in peers.items():
-        contestants[name] = partial(peer, r, s, seconds, 2)
-    best = dict.fromkeys(contestants, float("inf"))
-    found: dict[str, Any] = {}
-    for _ in range(rounds):
-        for name, contestant in contestants.items():
-            start = time.perf_counter()
-            found[name] = contestant()
-            best[name] = min(best[name], time.perf_counter() - start)
-    fingerprints = {name: _fingerprint(table) for name, table in found.items()}
-    if len(set(fingerprints.values())) > 1:
-        raise StreamjoinError(f"the engines disagree (rows, sum of products): {fingerprints}")
-    others = [best[name] for name in peers]
-    return {
-        "seconds": best["streamjoin"],
-        "rows": found["streamjoin"].num_rows,
-        "verified": bool(peers),
-        "peer_seconds": {name: best[name] for name in peers},
-        "ratio_to_best_peer": min(others) / best["streamjoin"] if others else None,
-        "table_rows": rows,
-        "window": f"{seconds}s",
-        "machine": machine(),
-    }
-
-
-def _fingerprint(table: Any) -> tuple[int, int]:
-    """The number of rows, and a sum over them that tells which pairs they are."""
-    ts_r, ts_s = (as_numpy(flat(table.column(name)).cast(pa.int64())) for name in ("ts_r", "ts_s"))
-    return table.num_rows, int((ts_r.astype(np.uint64) * (ts_s.astype(np.uint64) * 3 + 1)).sum(dtype=np.uint64))

@@ -1,20 +1,27 @@
-"""What streamjoin is measured against: DuckDB and Polars in their best phrasing, and C by hand."""
+"""What streamjoin is measured against: other engines in their best phrasing, and C by hand."""
 
 from __future__ import annotations
 
 import ctypes
+import re
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from streamjoin.bench.jobs import COLUMNS, Inputs, Job, Part
 from streamjoin.errors import StreamjoinError
+from streamjoin.machine import usable_cores
 from streamjoin.papers import HALF_WIDTH, Array
+from streamjoin.predicate.tree import OTHER
 
 SOURCE = Path(__file__).parents[3] / "benchmarks" / "scan.c"
 ROUNDS = 5
@@ -47,55 +54,140 @@ def reference_scan(r: tuple[Array, Array, Array], s: tuple[Array, Array, Array],
     return len(columns[0]) * len(columns[2]) / best
 
 
-BUCKET = 20
-Peer = Callable[[pa.Table, pa.Table, int, int], pa.Table]
+OUTPUT = ", ".join(f"{side}.{name} AS {name}" for side in "rs" for name in COLUMNS[side])
 
-_DUCKDB = """
-        WITH near AS (
-            SELECT *, CAST(floor(a / {bucket}) AS INT) + dx AS bx, CAST(floor(b / {bucket}) AS INT) + dy AS by_
-            FROM s, (SELECT unnest([-1, 0, 1]) AS dx), (SELECT unnest([-1, 0, 1]) AS dy))
-        SELECT r.ts AS ts_r, r.x, r.y, near.ts AS ts_s, near.a, near.b
-        FROM r JOIN near
-          ON CAST(floor(r.x / {bucket}) AS INT) = near.bx AND CAST(floor(r.y / {bucket}) AS INT) = near.by_
-        WHERE r.x BETWEEN near.a - 10 AND near.a + 10 AND r.y BETWEEN near.b - 10 AND near.b + 10
-          AND near.ts BETWEEN r.ts - INTERVAL {seconds} SECOND AND r.ts + INTERVAL {seconds} SECOND
-"""
+Run = Callable[[], pa.Table]
 
 
-def duckdb_join(r: pa.Table, s: pa.Table, seconds: int, threads: int) -> pa.Table:
-    """DuckDB: equality on two bucket columns, neighbours unnested."""
+@dataclass(frozen=True)
+class Dialect:
+    """How to repeat rows: for the values of a list, and for 0 and 1, which is a part of FROM."""
+
+    explode: str
+    twice: str
+
+
+UNNEST = Dialect("unnest", "CROSS JOIN (SELECT 0 AS {0} UNION ALL SELECT 1) AS twice_{0}")
+CLICKHOUSE = Dialect("arrayJoin", "ARRAY JOIN [0, 1] AS {0}")
+
+
+def _sql(job: Job, part: Part, dialect: Dialect) -> str:
+    """A part of a job: an equality on buckets, with one of two rows repeated for every bucket that its bounds touch."""
+    source = {"r": "r", "s": "s"}
+    on = [f"r.{x} = s.{a}" for x, a in job.equal]
+    for k, near in enumerate(part.near):
+
+        def bucket(expression: str, width: int = near.bucket) -> str:
+            return f"CAST(floor(({expression}) / {width}.0) AS INT)"
+
+        point, bounds = near.side, OTHER[near.side]
+        if near.steady:
+            touched, repeated = f"{bucket(near.low)} + d{k}", dialect.twice.format(f"d{k}")
+        else:
+            touched, repeated = f"{dialect.explode}(range({bucket(near.low)}, {bucket(near.high)} + 1))", ""
+        source[point] = f"(SELECT *, {bucket(near.column)} AS k{k} FROM {source[point]} AS q{k})"
+        source[bounds] = f"(SELECT *, {touched} AS k{k} FROM {source[bounds]} AS q{k} {repeated})"
+        on.append(f"r.k{k} = s.k{k}")
+    if not on:
+        return f"SELECT {OUTPUT} FROM r JOIN s ON {part.where}"
+    return f"SELECT {OUTPUT} FROM {source['r']} AS r JOIN {source['s']} AS s ON {' AND '.join(on)} WHERE {part.where}"
+
+
+def _query(job: Job, inputs: Inputs, dialect: Dialect) -> str:
+    return " UNION ALL ".join(_sql(job, part, dialect) for part in job.timed_parts(inputs.r.num_rows))
+
+
+def duckdb_join(job: Job, inputs: Inputs) -> Run:
+    """DuckDB: its own tables, whose statistics it uses; two inequalities go through its IEJoin."""
     import duckdb
 
-    with duckdb.connect(config={"threads": threads}) as connection:
-        connection.register("r", r)
-        connection.register("s", s)
-        return connection.sql(_DUCKDB.format(bucket=BUCKET, seconds=seconds)).to_arrow_table()
+    connection = duckdb.connect(config={"threads": usable_cores()})
+    for side, table in (("r", inputs.r), ("s", inputs.s)):
+        connection.register("given", table)
+        connection.execute(f"CREATE TABLE {side} AS SELECT * FROM given")
+    query = _query(job, inputs, UNNEST)
+    return lambda: connection.sql(query).to_arrow_table()
 
 
-def polars_join(r: pa.Table, s: pa.Table, seconds: int, threads: int) -> pa.Table:
-    """Polars: the same rewrite; it takes its number of threads from the machine."""
+def datafusion_join(job: Job, inputs: Inputs) -> Run:
+    """DataFusion: the same phrasing."""
+    from datafusion import SessionConfig, SessionContext
+
+    context = SessionContext(SessionConfig().with_target_partitions(usable_cores()))
+    context.from_arrow(inputs.r, name="r")
+    context.from_arrow(inputs.s, name="s")
+    query = _query(job, inputs, UNNEST)
+    return lambda: context.sql(query).to_arrow_table()
+
+
+def chdb_join(job: Job, inputs: Inputs) -> Run:
+    """ClickHouse inside the process: buckets for bands; its IEJoin for inequalities, and for overlap."""
+    from chdb.session import Session
+
+    session = Session()
+    for side, given in (("r", inputs.r), ("s", inputs.s)):  # noqa: B007 (the query names it)
+        session.query(f"CREATE TABLE {side} ENGINE = Memory AS SELECT * FROM Python(given)")
+    query = _sql(job, Part(job.on), CLICKHOUSE) if job.window is None else _query(job, inputs, CLICKHOUSE)
+    return lambda: session.query(f"{query} SETTINGS max_threads = {usable_cores()}", "ArrowTable")
+
+
+def polars_join(job: Job, inputs: Inputs) -> Run:
+    """Polars: buckets through its streaming engine, inequalities through join_where."""
     import polars as pl
 
-    left, right = pl.DataFrame(r).lazy(), pl.DataFrame(s).lazy()
-    offsets = pl.LazyFrame({"dx": [-1, 0, 1]}).join(pl.LazyFrame({"dy": [-1, 0, 1]}), how="cross")
-    bucket = {"bx": (pl.col("x") / BUCKET).floor().cast(pl.Int32), "by": (pl.col("y") / BUCKET).floor().cast(pl.Int32)}
-    near = right.join(offsets, how="cross").with_columns(
-        bx=(pl.col("a") / BUCKET).floor().cast(pl.Int32) + pl.col("dx").cast(pl.Int32),
-        by=(pl.col("b") / BUCKET).floor().cast(pl.Int32) + pl.col("dy").cast(pl.Int32),
-    )
-    length = pl.duration(seconds=seconds)
-    return (
-        left.with_columns(**bucket)
-        .join(near, on=["bx", "by"], suffix="_s")
-        .filter(
-            pl.col("x").is_between(pl.col("a") - 10, pl.col("a") + 10),
-            pl.col("y").is_between(pl.col("b") - 10, pl.col("b") + 10),
-            (pl.col("ts_s") - pl.col("ts")).is_between(-length, length),
-        )
-        .select(pl.col("ts").alias("ts_r"), "x", "y", "ts_s", "a", "b")
-        .collect()
-        .to_arrow()
-    )
+    frames = {"r": pl.DataFrame(inputs.r).lazy(), "s": pl.DataFrame(inputs.s).lazy()}
+    names = [name for side in "rs" for name in COLUMNS[side]]
+    parts = [_polars_part(job, part, frames).select(names) for part in job.timed_parts(inputs.r.num_rows)]
+    query = pl.concat(parts)
+    buckets = bool(job.equal or job.parts)
+    return lambda: query.collect(engine="streaming" if buckets else "in-memory").to_arrow()
 
 
-PEERS: dict[str, Peer] = {"duckdb": duckdb_join, "polars": polars_join}
+def _polars_part(job: Job, part: Part, frames: Mapping[str, Any]) -> Any:
+    import polars as pl
+
+    def unqualified(text: str) -> Any:
+        return pl.sql_expr(re.sub(r"\b[rs]\.", "", text))
+
+    if not job.equal and not part.near:
+        return frames["r"].join_where(frames["s"], unqualified(part.where))
+    source = dict(frames)
+    on = {side: [pair[k] for pair in job.equal] for k, side in enumerate("rs")}
+    for k, near in enumerate(part.near):
+
+        def bucket(expression: str, width: int = near.bucket) -> Any:
+            return (unqualified(expression) / width).floor().cast(pl.Int64)
+
+        name, other = f"k{k}", OTHER[near.side]
+        source[near.side] = source[near.side].with_columns(bucket(near.column).alias(name))
+        if near.steady:
+            first = source[other].with_columns(bucket(near.low).alias(name))
+            source[other] = pl.concat([first, first.with_columns(pl.col(name) + 1)])
+        else:
+            touched = pl.int_ranges(bucket(near.low), bucket(near.high) + 1)
+            source[other] = source[other].with_columns(touched.alias(name)).explode(name)
+        for side in "rs":
+            on[side].append(name)
+    joined = source["r"].join(source["s"], left_on=on["r"], right_on=on["s"], coalesce=False)
+    return joined.filter(unqualified(part.where))
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another engine: the module to import, and how it does a job."""
+
+    prepare: Callable[[Job, Inputs], Run]
+    nested_loops: bool = False  # has nothing better for two inequalities
+
+    def takes(self, job: Job) -> bool:
+        return not self.nested_loops or bool(job.equal or job.parts)
+
+
+PEERS: Mapping[str, Peer] = MappingProxyType(
+    {
+        "duckdb": Peer(duckdb_join),
+        "polars": Peer(polars_join),
+        "datafusion": Peer(datafusion_join, nested_loops=True),
+        "chdb": Peer(chdb_join),
+    }
+)

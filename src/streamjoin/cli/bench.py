@@ -45,19 +45,48 @@ def join(
 
 @app.command()
 def tables(
+    job: Annotated[
+        str, typer.Option(help="Jobs with commas between them, or all; an unknown name lists them.")
+    ] = "band2d",
     rows: Annotated[int, typer.Option(min=1, help="Rows of each table.")] = 1_000_000,
     rounds: Annotated[int, typer.Option(min=1, help="Turns of each engine; the best counts.")] = 5,
+    engines: Annotated[
+        str | None, typer.Option(help="Peers with commas between them: duckdb,polars,datafusion,chdb; all installed.")
+    ] = None,
+    limit: Annotated[float, typer.Option(min=1, help="Seconds after which a call is given up.")] = 120.0,
     as_json: AsJson = False,
 ) -> None:
-    """The papers' band join of two whole tables, against DuckDB and Polars where they are installed."""
-    from streamjoin.bench import one_core as bench
+    """Two whole tables against other engines, each in its best phrasing and its own process, in turns."""
+    from streamjoin.bench import tables_bench
 
-    _show(bench.tables(rows=rows, rounds=rounds), as_json)
+    names = None if engines is None else _words(engines)
+    figures = tables_bench.tables(_words(job), rows, rounds, names, limit, _note)
+    if as_json:
+        print(json.dumps(figures))
+        return
+    for run in figures["runs"]:
+        if run["seconds"] is None:
+            print(f"{run['job']:<16} {run['engine']:<11} more than {limit:g} s")
+            continue
+        ratio = figures["ratios"][run["job"]].get(run["engine"])
+        print(
+            f"{run['job']:<16} {run['engine']:<11} {run['seconds']:>8.3f} s  first {run['first_seconds']:>8.3f} s "
+            f"{run['peak_mb']:>7,.0f} MB {run['rows_out']:>12,} rows" + (f"  {ratio:,.2f} x ours" if ratio else "")
+        )
+    print(f"{'machine':<22} {figures['machine']}")
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(","))
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _chosen(parts: str, known: str) -> tuple[str, ...]:
     """The parts of a benchmark that --parts names."""
-    chosen = tuple(part.strip() for part in parts.split(","))
+    chosen = _words(parts)
     unknown = [part for part in chosen if part not in known.split(",")]
     if unknown:
         raise typer.BadParameter(f'--parts "{unknown[0]}" is not one of {known}')
@@ -92,7 +121,7 @@ def parallel(
         window,
         short_window,
         chosen,
-        lambda text: print(text, file=sys.stderr, flush=True),
+        _note,
     )
     runs = figures.pop("runs")
     if as_json:
@@ -133,7 +162,7 @@ def spark(
         sizes = replace(sizes, windows=_counts(windows))
     conf = {"spark.driver.memory": memory, "spark.sql.adaptive.enabled": "true"}  # tables are joined better with it
     with session(Cluster(master, conf, name="streamjoin-bench")) as running:
-        figures = spark_bench.measure(running, sizes, chosen, lambda text: print(text, file=sys.stderr, flush=True))
+        figures = spark_bench.measure(running, sizes, chosen, _note)
     if as_json:
         print(json.dumps(figures))
         return
@@ -158,9 +187,7 @@ def hells(
     from streamjoin.bench.hells_bench import measure
 
     parts = _numbers(selectivities, "--selectivities", 1e-9, 1)
-    figures = measure(
-        _counts(windows), parts, selective_window, seconds, lambda text: print(text, file=sys.stderr, flush=True)
-    )
+    figures = measure(_counts(windows), parts, selective_window, seconds, _note)
     if as_json:
         print(json.dumps(figures))
         return
