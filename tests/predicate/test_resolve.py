@@ -73,6 +73,9 @@ VALUES = [
         for x in ("b", "i", "l", "f", "d", "c", "5")
         for y in ("i", "l", "f", "d", "e", "1.5", "5", "NULL")
     ),
+    *(f"{f}({x})" for f in ("round", "rint", "sign", "exp", "radians") for x in ("b", "i", "l", "f", "d", "c", "e")),
+    *("round(NULL)", "ln(NULL)", "power(i, f)", "atan2(l, 1.5)", "log(2, i)", "hypot(f, f)", "pi()", "isnan(f)"),
+    *("pmod(b, i)", "pmod(f, 3)", "pmod(d, l)", "nvl2(i, b, l)", "nullif(f, d)", "negative(c)", "positive(f)"),
     *("f / 1.5", "d / 0.1", "f % 2.5", "i DIV l", "b DIV 2", "c % 1.5D", "e / d"),
     *("least(f, i, c)", "greatest(i, f, l)", "coalesce(b, 1.5, d)", "nullif(i, 1.5)", "nullif(f, 1.5)"),
     *(

@@ -104,4 +104,8 @@ EDGE_CASES = [
     "((r.i8 + s.i8) IS NULL AND r.i32 IS NOT NULL) OR r.i64 = s.i64",
     "r.i8 = s.i8 AND (((r.i32 + s.i32) IS NULL AND r.i8 = 1) OR r.i8 = 2)",
     "((r.i8 + s.i8) IS NOT NULL AND (r.i8 <=> s.i32 OR (r.i32 + s.i8) IS NULL)) = s.flag",
+    "round(r.f64) = s.f64 OR round(r.f32) < round(s.f64)",
+    "rint(r.f64) + sign(s.f32) >= radians(s.f64) * 10",
+    "degrees(r.f32) < s.i32 AND pmod(r.f64, 7) >= pmod(s.i8, 3)",
+    "round(r.amt) = round(s.amt) OR isnan(r.f32) = s.flag",
 ]
