@@ -284,12 +284,8 @@ def _split(parts: list[tuple[Fraction, Node]]) -> tuple[list[tuple[float, Node]]
             if not abs(factor) < LARGE:
                 return None
             terms.append((float(factor), node))
-        elif node.op in ("add", "sub"):
-            stack += [(factor if node.op == "add" else -factor, node.args[1]), (factor, node.args[0])]
-        elif node.op == "neg":
-            stack.append((-factor, node.args[0]))
-        elif node.op == "cast" and _keeps_value(node):
-            stack.append((factor, node.args[0]))
+        elif added := addends(node):
+            stack += [(sign * factor, part) for sign, part in reversed(added)]
         elif node.op == "mul" and node.typed.kind != "decimal":
             found = [(_number(known), rest) for known, rest in (node.args, node.args[::-1]) if known.op == "literal"]
             by = next(((times, rest) for times, rest in found if times is not None), None)
@@ -300,6 +296,26 @@ def _split(parts: list[tuple[Fraction, Node]]) -> tuple[list[tuple[float, Node]]
             return None
     size = sum(abs(part) for part in constants)
     return (terms, float(sum(constants)), float(size), steps) if size < LARGE else None
+
+
+def addends(node: Node, roughly: bool = False) -> list[tuple[int, Node]]:
+    """The parts that a node is the sum of, each with its sign; none if it is no sum.
+
+    A cast is the sum of one part if it changes a number by no more than rounding; `roughly`, if it casts a number.
+
+    >>> from streamjoin.predicate.tree import column
+    >>> x, y = column("r", "x"), column("r", "y")
+    >>> addends(Node("sub", (x, y))) == [(1, x), (-1, y)], addends(x)
+    (True, [])
+    """
+    if node.op in ("add", "sub"):
+        return [(1, node.args[0]), (1 if node.op == "add" else -1, node.args[1])]
+    if node.op == "neg":
+        return [(-1, node.args[0])]
+    if node.op != "cast":
+        return []
+    number = {node.typed.kind, node.args[0].typed.kind} <= {"int", "float"}
+    return [(1, node.args[0])] if _keeps_value(node) or (roughly and number) else []
 
 
 def _number(literal: Node) -> Fraction | None:

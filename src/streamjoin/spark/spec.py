@@ -16,7 +16,7 @@ from streamjoin.errors import OptionError, SchemaError, shown
 from streamjoin.options import Options
 from streamjoin.plan.explain import Explanation
 from streamjoin.plan.plan import SIDES, Plan, make_plan
-from streamjoin.predicate.analysis import MAX_DIMS, Analysis, Dimension, Linear
+from streamjoin.predicate.analysis import MAX_DIMS, Analysis, Dimension, Linear, addends
 from streamjoin.predicate.tree import Node, bottom_up, identity, physical, walk
 from streamjoin.spark.routing import Router, divide
 from streamjoin.spark.state import FORMAT
@@ -229,19 +229,12 @@ def _expand(whole: Node, times: float, terms: dict[Node, float]) -> float:
         value = physical(node) if node.op == "literal" else None
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             constant += factor * float(value)
-        elif node.op in ("add", "sub", "neg") or (node.op == "cast" and _plain_cast(node)):
-            signs = {"sub": (1, -1), "neg": (-1,)}.get(node.op, (1, 1))
-            for sign, arg in zip(signs, node.args, strict=False):
+        elif added := addends(node, roughly=True):
+            for sign, arg in added:
                 factors[arg] = factors.get(arg, 0.0) + sign * factor
         else:
             terms[node] = terms.get(node, 0.0) + factor
     return constant
-
-
-def _plain_cast(node: Node) -> bool:
-    """From one kind of number that rounds little to another."""
-    types = (node.type, node.args[0].type)
-    return all(t is not None and t.kind in ("int", "float") for t in types)
 
 
 def _row_bytes(schema: pa.Schema) -> float:
