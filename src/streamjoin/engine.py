@@ -10,20 +10,18 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms import ALGORITHMS, DEVICE, INLINE, THREADS
 from streamjoin.codegen.records import Array
-from streamjoin.errors import OptionError
 from streamjoin.intake.prepare import Intake
 from streamjoin.plan.plan import SIDES, Plan
 from streamjoin.windows.watermark import Watermark
 
-Pairs = Callable[[Array, Array], None]  # numbers of tuples of r and of s
-Settled = Callable[[tuple[int, int]], None]  # all pairs among tuples below these numbers have been handed out
+PerSide = tuple[int, int]  # a number of r, and one of s
 
 ENGINES = {INLINE: "live.inline:Inline", THREADS: "threads.driver:Driver", DEVICE: "device.opencl_join:Hells"}
 
@@ -44,15 +42,28 @@ class Setup:
         return max(2, min(64, 4096 // self.batch))
 
 
+class Sink(Protocol):
+    """Where an engine's results go. It is called by one thread at a time, not always by the one that pushes."""
+
+    def pairs(self, r: Array, s: Array) -> None:
+        """Takes pairs, as tuple numbers. The arrays are the engine's own, who writes over them afterwards."""
+
+    def complete(self, below: PerSide) -> None:
+        """All pairs among tuples below these numbers have been handed over."""
+
+
 class Engine(ABC):
-    """Takes prepared arrivals in order; hands out pairs of tuple numbers, and up to where they are complete."""
+    """Takes arrivals in order, from one thread at a time; hands pairs of tuple numbers to its sink.
+
+    After each `expire`, now or later, it tells the sink up to where the pairs are complete.
+    """
 
     at_once = False  # are all results of a push out when it returns?
 
-    def __init__(self, plan: Plan, intake: Intake, setup: Setup, pairs: Pairs, settled: Settled) -> None:
+    def __init__(self, plan: Plan, intake: Intake, setup: Setup, sink: Sink) -> None:
         self.setup = setup
-        self._plan, self._intake = plan, intake
-        self._pairs, self._settled = pairs, settled
+        self._plan, self._intake, self._sink = plan, intake, sink
+        self._failure: BaseException | None = None
 
     @abstractmethod
     def start(self) -> None:
@@ -66,41 +77,37 @@ class Engine(ABC):
     def arrive(self, side: int, batch: Tuples) -> None:
         """Takes arrivals; waits while they cannot be taken."""
 
-    def take(self, side: int, batch: pa.Table, watermark: Watermark) -> Array | None:
-        """Looks at a small batch as it is, if that can be done and none of it is late; with `send` it has arrived.
+    def push(self, side: int, batch: pa.Table, watermark: Watermark, taken: Callable[[Array], None]) -> bool:
+        """Takes a small batch as it is, if that can be done and none of it is late.
 
-        Returns its times.
+        `taken` is told its times before it meets the other side. If the answer is False, nothing has happened.
         """
-        return None
-
-    def send(self, side: int, at: Array) -> None:
-        """What was taken last begins to meet the other side."""
-        raise AssertionError("nothing was taken")
+        return False
 
     @abstractmethod
-    def expire(self, side: int, horizon: int, opposite: int) -> None:
-        """Tuples of a side below a place meet no arrival any more; so many tuples of the other side have come."""
+    def expire(self, horizons: PerSide, arrived: PerSide) -> None:
+        """By side: tuples below this place meet no arrival any more; so many tuples have come so far."""
 
-    @abstractmethod
-    def settle(self) -> None:
-        """Everything that arrived so far has been noted: tells, now or later, when it is complete."""
+    def wait(self) -> None:
+        """Until all pairs of what has arrived are with the sink, or the join has failed."""
+        return
 
     @abstractmethod
     def finish(self) -> None:
         """Completes everything and stops; if something has failed, it only stops."""
 
-    @abstractmethod
     def fail(self, error: BaseException) -> None:
         """Nothing can be completed any more; stops without waiting for it. The first error counts."""
+        self._failure = self._failure or error
 
+    @abstractmethod
     def filling(self) -> AbstractContextManager[None]:
         """Inside, arrivals are not compared: for benchmarks that begin with full windows."""
-        raise OptionError("only the windows of a parallel algorithm can be filled without comparing")
 
     @property
     def failure(self) -> BaseException | None:
         """What stopped the join."""
-        return None
+        return self._failure
 
     def check(self) -> None:
         """Raises what stopped the join."""
@@ -109,7 +116,7 @@ class Engine(ABC):
 
     @property
     @abstractmethod
-    def window(self) -> tuple[int, int]:
+    def window(self) -> PerSide:
         """Live tuples of r and of s."""
 
     @abstractmethod
@@ -130,15 +137,15 @@ class Engine(ABC):
             name: {
                 "window": self.window[k],
                 "store_bytes": self.nbytes(k),
-                "raw_bytes": self.window[k] * self._intake.shape(name).raw_bytes,
+                "raw_bytes": self.window[k] * self._intake.shape(k).raw_bytes,
             }
             for k, name in enumerate(SIDES)
         }
         return {**sides, "comparisons": self.comparisons(), "workers": self.workers()}
 
 
-def open_engine(plan: Plan, intake: Intake, setup: Setup, pairs: Pairs, settled: Settled) -> Engine:
+def open_engine(plan: Plan, intake: Intake, setup: Setup, sink: Sink) -> Engine:
     """The engine of a plan's algorithm; `start` is to follow."""
     file, _, name = ENGINES[ALGORITHMS[plan.algorithm].engine].partition(":")
-    engine: Engine = getattr(import_module(f"streamjoin.{file}"), name)(plan, intake, setup, pairs, settled)
+    engine: Engine = getattr(import_module(f"streamjoin.{file}"), name)(plan, intake, setup, sink)
     return engine

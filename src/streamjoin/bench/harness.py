@@ -16,7 +16,7 @@ import numpy as np
 
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms import ALGORITHMS
-from streamjoin.engine import Setup
+from streamjoin.engine import PerSide, Setup
 from streamjoin.errors import StreamjoinError
 from streamjoin.intake.prepare import Intake
 from streamjoin.options import Options
@@ -25,6 +25,7 @@ from streamjoin.plan.plan import SIDES, make_plan
 from streamjoin.results.latency import Latency
 from streamjoin.threads.driver import Driver
 from streamjoin.threads.local import BandLocal
+from streamjoin.windows import SINCE_EVER
 from streamjoin.windows.duration import parse_duration
 from streamjoin.windows.watermark import Watermark
 
@@ -74,7 +75,7 @@ class Harness:
             ),
         )
         self._intake = Intake(self._plan, self._plan.program())
-        self._sources = {side: Source(side, case.rate) for side in SIDES}
+        self._sources = [Source(name, case.rate) for name in SIDES]
         self._logging = False
         self._log: list[tuple[int, Array, Array]] = []  # when results left, and which
         self.results = 0
@@ -82,29 +83,28 @@ class Harness:
         self._checked = (0, 0)
         self.checked_until = 0
         setup = Setup(case.algorithm, case.workers, self._plan.layout, case.batch)
-        self.driver = Driver(self._plan, self._intake, setup, self._pairs, self._settled)
+        self.driver = Driver(self._plan, self._intake, setup, self)
         self.driver.start()
         self._fill(int(self.window / MICROSECONDS * case.rate))
 
     def _fill(self, tuples: int) -> None:
-        samples = {side: self._prepared(side, Source(side, 1000).batch(1000)) for side in SIDES}
+        samples = [self._prepared(side, Source(name, 1000).batch(1000)) for side, name in enumerate(SIDES)]
         for local in self.driver.runtime.locals:
             if isinstance(local, BandLocal):
-                for k, side in enumerate("sr"):
-                    local.expect(k, samples[side])
+                for side in (0, 1):
+                    local.expect(side, samples[1 - side])
         with self.driver.filling():
-            while self._sources["s"].count < tuples:
-                for k, side in enumerate(SIDES):
-                    source = self._sources[side]
-                    self.driver.arrive(k, self._prepared(side, source.batch(min(FILL, tuples - source.count))))
+            while self._sources[1].count < tuples:
+                for side, source in enumerate(self._sources):
+                    self.driver.arrive(side, self._prepared(side, source.batch(min(FILL, tuples - source.count))))
         self.filled = tuples
         self._checked = (tuples, tuples + CHECKED)
 
-    def _prepared(self, side: str, table: Any) -> Tuples:
+    def _prepared(self, side: int, table: Any) -> Tuples:
         batch, _ = self._intake.prepare(side, table, self._intake.times(side, table), 0, 0)
         return batch
 
-    def _pairs(self, r: Array, s: Array) -> None:
+    def pairs(self, r: Array, s: Array) -> None:
         self.results += len(r)
         if self._logging:
             self._log.append((time.perf_counter_ns(), r.copy(), s.copy()))
@@ -114,26 +114,23 @@ class Harness:
             if len(mine):
                 self._kept.append((r[mine], s[mine]))
 
-    def _settled(self, numbers: tuple[int, int]) -> None:
+    def complete(self, below: PerSide) -> None:
         """The sample has met all that came before it. (Handshake's tuples also settle what comes later.)"""
-        if numbers[0] >= self._checked[1] > 0 and self.case.algorithm != "handshake":
+        if below[0] >= self._checked[1] > 0 and self.case.algorithm != "handshake":
             self.checked_until = self._checked[1]
 
-    def push(self, side: str, count: int) -> None:
+    def push(self, side: int, count: int) -> None:
         """The next tuples of a stream."""
         self._push(side, self._sources[side].batch(count))
 
-    def _push(self, side: str, table: Any) -> None:
-        k = SIDES.index(side)
-        at = self.driver.take(k, table, ALWAYS_ON_TIME)
-        if at is not None:
-            self.driver.send(k, at)
-        else:
+    def _push(self, side: int, table: Any) -> None:
+        times: list[Array] = []
+        if not self.driver.push(side, table, ALWAYS_ON_TIME, times.append):
             batch = self._prepared(side, table)
-            at = batch.at
-            self.driver.arrive(k, batch)
-        horizon = self._plan.window.horizon(side, int(at[-1]), 0)
-        self.driver.expire(1 - k, horizon, 0)
+            times.append(batch.at)
+            self.driver.arrive(side, batch)
+        horizon = self._plan.window.horizon(SIDES[side], int(times[0][-1]), 0)
+        self.driver.expire((SINCE_EVER, horizon) if side == 0 else (horizon, SINCE_EVER), (0, 0))
 
     def comparisons(self) -> int:
         return self.driver.comparisons()
@@ -141,11 +138,11 @@ class Harness:
     def run(self, seconds: float) -> tuple[float, float]:
         """As many tuples as the join takes. Returns tuples/s per stream, and comparisons/s."""
         push = self.case.push
-        for side in SIDES:  # the queues fill up first
+        for side in (0, 1):  # the queues fill up first
             self.push(side, push)
         compared, start, taken = self.comparisons(), time.perf_counter(), 0
         while (spent := time.perf_counter() - start) < seconds:
-            for side in SIDES:
+            for side in (0, 1):
                 self.push(side, push)
             taken += push
         return taken / spent, (self.comparisons() - compared) / spent
@@ -166,7 +163,7 @@ class Harness:
         warm = int(WARM_UP * 1e9 / gap)
         count = warm + int(seconds * 1e9 / gap)
         # Making tuples is the sources' time; theirs would be in the cache.
-        made = [self._sources[side].batch(batch * (count // 2 + 1)) for side in SIDES]
+        made = [source.batch(batch * (count // 2 + 1)) for source in self._sources]
         gc.collect()
         gc.freeze()  # what has been made so far is not to be looked through while we measure
         now = time.perf_counter_ns() + 10**7
@@ -177,15 +174,15 @@ class Harness:
             if (wait := due - time.perf_counter_ns()) > 0:
                 time.sleep(wait / 1e9)
                 arrived[k] = time.perf_counter_ns()
-            self._push(SIDES[k % 2], table)
+            self._push(k % 2, table)
         time.sleep(0.1)
         self._logging = False
         gc.unfreeze()
         latency = Latency()
-        for k, side in enumerate(SIDES):
+        for side in (0, 1):
             for stop in range(1, self.filled + 1, max(1, self.filled // 20_000)):
                 latency.arrived(side, stop, now - int((self.filled - stop) / rate * 1e9))
-            for n, due in enumerate(arrived[k::2], 1):
+            for n, due in enumerate(arrived[side::2], 1):
                 latency.arrived(side, self.filled + n * batch, due)
         for moment, r, s in self._log:
             latency.record(r, s, moment)
@@ -196,11 +193,11 @@ class Harness:
         self.driver.finish()
         self.driver.check()
         first, stop = self._checked
-        sent = self._sources["r"].sent()
+        sent = self._sources[0].sent()
         sample = tuple(column[first:stop] for column in sent)
         found_r = np.concatenate([r for r, _ in self._kept] or [np.zeros(0, np.int64)])
         found_s = np.concatenate([s for _, s in self._kept] or [np.zeros(0, np.int64)])
-        expected = partners((sample[0], sample[1], sample[2]), self._sources["s"].sent(), self.window, False)
+        expected = partners((sample[0], sample[1], sample[2]), self._sources[1].sent(), self.window, False)
         complete = self.checked_until < stop  # every partner, also those that came later
         for number, wanted in zip(range(first, first + len(sample[0])), expected, strict=True):
             got = np.sort(found_s[found_r == number])

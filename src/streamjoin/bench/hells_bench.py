@@ -10,9 +10,7 @@ from __future__ import annotations
 import gc
 import math
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -22,15 +20,15 @@ import pyarrow as pa
 
 from streamjoin import devices
 from streamjoin.access.tuples import Tuples
-from streamjoin.algorithms.kang import Kang
 from streamjoin.codegen.records import Array
-from streamjoin.engine import Setup, open_engine
+from streamjoin.engine import PerSide, Setup, open_engine
 from streamjoin.errors import StreamjoinError
 from streamjoin.intake.prepare import Intake
 from streamjoin.machine import machine, usable_cores
 from streamjoin.options import Options
 from streamjoin.papers import HIGHEST, LOWEST, band, schema
-from streamjoin.plan.plan import SIDES, Plan, make_plan
+from streamjoin.plan.plan import Plan, make_plan
+from streamjoin.windows import SINCE_EVER
 from streamjoin.windows.interval import interval
 
 PAPER = 0.00004  # the paper's selectivity
@@ -97,109 +95,48 @@ class Workload:
         return counts
 
 
-class Contestant(ABC):
+class Contestant:
     """A join with its window filled. Counts results."""
 
     def __init__(self, workload: Workload, algorithm: str, workers: int) -> None:
-        self.plan = workload.plan(algorithm, workers)
-        self.intake = Intake(self.plan, self.plan.program())
+        plan = workload.plan(algorithm, workers)
+        self._intake = Intake(plan, plan.program())
         self.results = 0
-        self.before = 0  # results up to the last reset
-        self._start()
-        with self._filling():
+        self.engine = open_engine(plan, self._intake, Setup(plan.algorithm, plan.workers, plan.layout), self)
+        self.engine.start()
+        with self.engine.filling():
             for table in workload.fills():
-                self._arrive("s", self.prepared("s", table))
+                self._arrive(1, self.prepared(1, table))
 
-    def prepared(self, side: str, table: pa.Table) -> Tuples:
-        return self.intake.prepare(side, table, self.intake.times(side, table), 0, 0)[0]
+    def prepared(self, side: int, table: pa.Table) -> Tuples:
+        return self._intake.prepare(side, table, self._intake.times(side, table), 0, 0)[0]
 
-    def _count(self, r: Array, s: Array) -> None:
+    def pairs(self, r: Array, s: Array) -> None:
         self.results += len(r)
 
-    def reset(self) -> None:
-        """Counts from zero again."""
-        self.before, self.results = self.before + self.results, 0
+    def complete(self, below: PerSide) -> None:
+        """Results are only counted."""
 
     def batch(self, workload: Workload, count: int, seed: int) -> Tuples:
-        return self.prepared("r", workload.table("r", count, seed, 1))
+        return self.prepared(0, workload.table("r", count, seed, 1))
 
     def run(self, batches: list[Tuples], seconds: float) -> float:
         """Pushes the batches in turns for so long, then waits for all results. Returns arrivals per second."""
         start, pushed = time.perf_counter(), 0
         while not pushed or time.perf_counter() - start < seconds:
-            self._arrive("r", batches[pushed % len(batches)])
+            self._arrive(0, batches[pushed % len(batches)])
             pushed += 1
-        self.wait()
+        self.engine.wait()
         return pushed * len(batches[0]) / (time.perf_counter() - start)
 
-    @abstractmethod
-    def _start(self) -> None: ...
-
-    def _filling(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    @abstractmethod
-    def _arrive(self, side: str, batch: Tuples) -> None: ...
-
-    def wait(self) -> None:
-        """Until all results of what has arrived are out."""
-        return
+    def _arrive(self, side: int, batch: Tuples) -> None:
+        self.engine.arrive(side, batch)
+        self.engine.expire((2, SINCE_EVER), (0, 0))
 
     def close(self) -> None:
         """Ends it, and raises what went wrong."""
-        return
-
-
-class OneThread(Contestant):
-    """Kang's join."""
-
-    def _start(self) -> None:
-        self._kang = Kang({side: self.intake.store(side) for side in SIDES})
-
-    def _arrive(self, side: str, batch: Tuples) -> None:
-        for r, s in self._kang.arrive(side, batch):
-            self._count(r, s)
-        self._kang.expire("r", 2)
-
-
-class Driven(Contestant):
-    """A join that is not done in the pushing thread."""
-
-    def _start(self) -> None:
-        setup = Setup(self.plan.algorithm, self.plan.workers, self.plan.layout)
-        self.driver: Any = open_engine(self.plan, self.intake, setup, self._count, lambda numbers: None)
-        self.driver.start()
-
-    def _filling(self) -> AbstractContextManager[None]:
-        filling: AbstractContextManager[None] = self.driver.filling()
-        return filling
-
-    def _arrive(self, side: str, batch: Tuples) -> None:
-        self.driver.arrive(SIDES.index(side), batch)
-        self.driver.expire(0, 2, 0)
-
-    def close(self) -> None:
-        self.driver.finish()
-        self.driver.check()
-
-
-class ManyThreads(Driven):
-    """A grid of workers."""
-
-    def wait(self) -> None:
-        self.driver.runtime.quiet(patient=True)
-        while self.driver.progress() != tuple(tape.head for tape in self.driver.tapes):
-            self.driver.runtime.snooze()
-        found = sum(worker["results"] for worker in self.driver.workers())
-        while self.before + self.results < found:
-            self.driver.runtime.snooze()
-
-
-class OnDevice(Driven):
-    """HELLS-Join."""
-
-    def wait(self) -> None:
-        self.driver.wait()
+        self.engine.finish()
+        self.engine.check()
 
 
 def measure(
@@ -227,19 +164,15 @@ def measure(
 def _point(workload: Workload, seconds: float, report: Report) -> dict[str, Any]:
     """One window and selectivity: one after the other, the median round of each, verified."""
     cores = usable_cores()
-    entries: list[tuple[str, type[Contestant], str, int]] = [
-        ("kang_1", OneThread, "kang", 1),
-        (f"grid_{cores}", ManyThreads, "grid", cores),
-        ("hells", OnDevice, "hells", 1),
-    ]
+    entries = [("kang_1", "kang", 1), (f"grid_{cores}", "grid", cores), ("hells", "hells", 1)]
     speeds: dict[str, list[float]] = {name: [] for name, *_ in entries}
     steps: dict[str, float] = {}
     results: dict[str, int] = {}
-    for name, kind, algorithm, workers in entries:
-        contestant = kind(workload, algorithm, workers)
+    for name, algorithm, workers in entries:
+        contestant = Contestant(workload, algorithm, workers)
         _verify(contestant, workload, name)
         count = workload.push
-        contestant.reset()
+        contestant.results = 0
         batches = [contestant.batch(workload, count, 100 + k) for k in range(2)]
         contestant.run(batches[:1], 0)
         results[name] = contestant.results
@@ -247,7 +180,7 @@ def _point(workload: Workload, seconds: float, report: Report) -> dict[str, Any]
         speeds[name] = [contestant.run(batches, seconds / ROUNDS) * workload.size for _ in range(ROUNDS)]
         after = _steps(contestant)
         steps |= {step: after[step] - before[step] for step in after}
-        if isinstance(contestant, OnDevice):
+        if after:
             steps["step_comparisons_per_s"] = steps.pop("done") / max(steps["compare_seconds"], 1e-9)
         contestant.close()
         del contestant, batches
@@ -274,11 +207,12 @@ def _point(workload: Workload, seconds: float, report: Report) -> dict[str, Any]
 
 
 def _steps(contestant: Contestant) -> dict[str, float]:
-    if not isinstance(contestant, OnDevice):
+    """What the device has done so far; nothing where there is none."""
+    told = contestant.engine.stats()
+    if "device" not in told:
         return {}
-    told = contestant.driver.stats()["device"]
-    found = {name: float(told[name]) for name in told if name.endswith("_seconds")}
-    return found | {"done": float(contestant.driver.comparisons())}
+    found = {name: float(value) for name, value in told["device"].items() if name.endswith("_seconds")}
+    return found | {"done": float(told["comparisons"])}
 
 
 def _verify(contestant: Contestant, workload: Workload, name: str) -> None:
@@ -286,8 +220,8 @@ def _verify(contestant: Contestant, workload: Workload, name: str) -> None:
     wanted = workload.partners(workload.values("r", CHECKED, 7))
     table = workload.table("r", CHECKED, 7, 1)
     for k, count in enumerate(wanted):
-        contestant.reset()
-        contestant.run([contestant.prepared("r", table.slice(k, 1))], 0)
+        contestant.results = 0
+        contestant.run([contestant.prepared(0, table.slice(k, 1))], 0)
         if contestant.results != count:
             raise StreamjoinError(f"wrong result: arrival {k} has {count} partners, {name} found {contestant.results}")
 

@@ -17,7 +17,7 @@ from streamjoin.intake.prepare import Intake
 from streamjoin.machine import machine
 from streamjoin.options import Options
 from streamjoin.papers import BAND, EQUALITY, MICROSECONDS, Array, Source, partners, schema
-from streamjoin.plan.plan import Plan, make_plan
+from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.predicate.tree import OTHER
 from streamjoin.windows.duration import parse_duration
 
@@ -37,9 +37,9 @@ class Scan:
         _, intake = _plan(BAND, "1 day", "scan")
         r, s = Source("r", 1_000_000), Source("s", 1_000_000)
         window, batch = s.batch(tuples), r.batch(SCAN_PROBES)
-        self._store = intake.store("s")
-        self._store.insert(_prepared(intake, "s", window, 0))
-        self._probes = _prepared(intake, "r", batch, 0)
+        self._store = intake.store(1)
+        self._store.insert(_prepared(intake, 1, window, 0))
+        self._probes = _prepared(intake, 0, batch, 0)
         found = _collected(self._store.probe(self._probes))
         sample = range(0, SCAN_PROBES, SCAN_PROBES // CHECKED)
         _check(found, r, s, sample, tuples, 86_400 * MICROSECONDS, equality=False)
@@ -87,17 +87,17 @@ def join(
     ticks = parse_duration(length) // 1000
     plan, intake = _plan(on, length, access)
     sources = {side: Source(side, rate, highest) for side in "rs"}
-    algorithm = Kang({side: intake.store(side) for side in "rs"})
+    algorithm = Kang({name: intake.store(side) for side, name in enumerate(SIDES)})
     filled = ticks // MICROSECONDS * rate
     _prefill(algorithm, intake, sources, filled, size)
     results, spent, rounds, kept = 0, 0.0, 0, []
     before = sum(store.comparisons for store in algorithm.stores.values())
     while spent < seconds or rounds < 2:
-        for side in "rs":
+        for number, side in enumerate(SIDES):
             first = sources[side].count
             table = sources[side].batch(size)
             start = time.perf_counter()
-            batch = _prepared(intake, side, table, first)
+            batch = _prepared(intake, number, table, first)
             for r, s in algorithm.arrive(side, batch):
                 results += len(r)
                 if rounds == 0:
@@ -132,7 +132,7 @@ def _plan(on: str, within: str, access: str) -> tuple[Plan, Intake]:
     return plan, Intake(plan, plan.program())
 
 
-def _prepared(intake: Intake, side: str, table: Any, first: int) -> Tuples:
+def _prepared(intake: Intake, side: int, table: Any, first: int) -> Tuples:
     batch, kept = intake.prepare(side, table, intake.times(side, table), 0, first)
     assert kept is None
     return batch
@@ -140,13 +140,13 @@ def _prepared(intake: Intake, side: str, table: Any, first: int) -> Tuples:
 
 def _prefill(algorithm: Kang, intake: Intake, sources: dict[str, Source], tuples: int, size: int) -> None:
     """Fills both windows without joining them."""
-    samples = {side: _prepared(intake, side, Source(side, 1000).batch(1000), 0) for side in "rs"}
-    for side, store in algorithm.stores.items():
+    samples = {name: _prepared(intake, side, Source(name, 1000).batch(1000), 0) for side, name in enumerate(SIDES)}
+    for number, (side, store) in enumerate(algorithm.stores.items()):
         if isinstance(store, BandStore):
             store.expect(samples[OTHER[side]])
         while sources[side].count < tuples:
             first = sources[side].count
-            store.insert(_prepared(intake, side, sources[side].batch(min(size, tuples - first)), first))
+            store.insert(_prepared(intake, number, sources[side].batch(min(size, tuples - first)), first))
 
 
 def _collected(chunks: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:

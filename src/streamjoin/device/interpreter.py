@@ -18,7 +18,7 @@ from streamjoin.device.bitmaps import FOUND, NEXT, interpret
 from streamjoin.device.buffers import Bitmap
 from streamjoin.device.devices import opencl
 from streamjoin.device.opencl_text import HEAD
-from streamjoin.engine import Pairs, Settled
+from streamjoin.engine import PerSide, Sink
 from streamjoin.errors import DeviceError
 from streamjoin.interrupts import Call, Thread, await_end, start
 
@@ -69,10 +69,10 @@ class Clock:
 class Interpreter:
     """Takes comparisons, and marks between them; hands out pairs, and the marks once everything before is out."""
 
-    def __init__(self, pairs: Pairs, settled: Settled, clock: Clock) -> None:
+    def __init__(self, sink: Sink, clock: Clock) -> None:
         self.failure: BaseException | None = None
-        self._pairs, self._settled, self._clock = pairs, settled, clock
-        self._tasks: queue.SimpleQueue[Comparison | tuple[int, int] | None] = queue.SimpleQueue()
+        self._sink, self._clock = sink, clock
+        self._tasks: queue.SimpleQueue[Comparison | PerSide | None] = queue.SimpleQueue()
         self._given = 0  # tasks; written by the driver alone
         self._done = 0  # and by the thread
         self._progress = Call()
@@ -84,7 +84,7 @@ class Interpreter:
     def start(self) -> None:
         start([self._thread])
 
-    def put(self, task: Comparison | tuple[int, int]) -> None:
+    def put(self, task: Comparison | PerSide) -> None:
         """A comparison under way, or how many tuples of r and of s have come so far."""
         self._given += 1
         self._tasks.put(task)
@@ -120,9 +120,9 @@ class Interpreter:
             self._done += 1
             self._progress.ring()
 
-    def _take(self, task: Comparison | tuple[int, int]) -> None:
+    def _take(self, task: Comparison | PerSide) -> None:
         if isinstance(task, tuple):
-            self._settled(task)
+            self._sink.complete(task)
             return
         task.ready.wait()
         self._clock.note(task.events)
@@ -136,6 +136,6 @@ class Interpreter:
         while not done:
             done = bool(interpret(words[HEAD:], task.probes, task.probe, task.stored, *self._found, self._cursor))
             probes, stored = (numbers[: self._cursor[FOUND]] for numbers in self._found)
-            self._pairs(*((probes, stored) if task.side == 0 else (stored, probes)))
+            self._sink.pairs(*((probes, stored) if task.side == 0 else (stored, probes)))
         task.bitmap.give_back()
         self._clock.interpreted(f"interpret {'rs'[task.side]}", begin, time.perf_counter_ns())

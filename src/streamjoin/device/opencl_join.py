@@ -22,7 +22,7 @@ from streamjoin.device.build import built, context_of
 from streamjoin.device.devices import choose, denormals, describe, opencl
 from streamjoin.device.interpreter import Clock, Comparison, Events, Interpreter
 from streamjoin.device.opencl_text import GROUP, Source
-from streamjoin.engine import Engine, Pairs, Settled, Setup
+from streamjoin.engine import Engine, PerSide, Setup, Sink
 from streamjoin.errors import DeviceError
 from streamjoin.intake.prepare import Intake
 from streamjoin.plan.plan import SIDES, Plan
@@ -40,14 +40,13 @@ class Hells(Engine):
         plan: Plan,
         intake: Intake,
         setup: Setup,
-        pairs: Pairs,
-        settled: Settled,
+        sink: Sink,
         *,
         synchronous: bool = False,
         trace: list[tuple[str, int, int]] | None = None,
     ) -> None:
         """`synchronous`: a push returns when its bitmaps have been read, as in figure 4. `trace` gets the steps."""
-        super().__init__(plan, intake, setup, pairs, settled)
+        super().__init__(plan, intake, setup, sink)
         cl = opencl()
         self._source = Source(intake.program)
         self._device = choose(plan.device)
@@ -82,7 +81,7 @@ class Hells(Engine):
                     home.put(Bitmap(self._context, commands, where == "host"))
             self._clock.ahead = _ahead(queues[0])
         self._adds: list[Events] = [[], []]  # since the last comparison in the same queue
-        self._interpreter = Interpreter(pairs, settled, self._clock)
+        self._interpreter = Interpreter(sink, self._clock)
 
     def start(self) -> None:
         """Starts the thread. Until then there is nothing that would have to be stopped."""
@@ -94,7 +93,7 @@ class Hells(Engine):
         return self._interpreter.failure
 
     @property
-    def window(self) -> tuple[int, int]:
+    def window(self) -> PerSide:
         """Live tuples of r and of s."""
         return len(self.windows[0].fifo), len(self.windows[1].fifo)
 
@@ -168,7 +167,7 @@ class Hells(Engine):
             stored = self.windows[1 - side].row(position)
             if stored is None:
                 stored = tuple(np.zeros(1, column.dtype)[0] for column in self._intake.program.stored[SIDES[1 - side]])
-            return self._intake.trouble(SIDES[side], code, values, stored)
+            return self._intake.trouble(side, code, values, stored)
 
         return explain
 
@@ -181,9 +180,12 @@ class Hells(Engine):
             except queue.Empty:
                 continue
 
-    def expire(self, side: int, horizon: int, opposite: int) -> None:
-        """Tuples of a side below a place meet no arrival any more."""
-        self.windows[side].fifo.expire(horizon)
+    def expire(self, horizons: PerSide, arrived: PerSide) -> None:
+        """Drops what has expired. The interpreter tells what is complete when it comes to it."""
+        for window, horizon in zip(self.windows, horizons, strict=True):
+            window.fifo.expire(horizon)
+        self.check()
+        self._interpreter.put((self._next[0], self._next[1]))
 
     @contextmanager
     def filling(self) -> Iterator[None]:
@@ -196,15 +198,9 @@ class Hells(Engine):
                 window.queue.finish()
             self._silent = False
 
-    def settle(self) -> None:
-        """Everything that arrived so far has been noted: tells, later, when it is complete."""
-        self.check()
-        self._interpreter.put((self._next[0], self._next[1]))
-
     def wait(self) -> None:
-        """Until all results of what has arrived are out."""
+        """Until all results of what has arrived are out, or the join has failed."""
         self._interpreter.wait()
-        self.check()
 
     def finish(self) -> None:
         """Lets everything meet, then stops. Returns also if the join has failed."""

@@ -15,7 +15,7 @@ from streamjoin.codegen.records import Array, address
 from streamjoin.intake import arrive
 from streamjoin.intake.columns import lies_as
 from streamjoin.intake.prepare import Intake
-from streamjoin.plan.plan import Plan
+from streamjoin.plan.plan import SIDES, Plan
 
 MOST = 512  # rows of a small batch
 
@@ -23,13 +23,14 @@ MOST = 512  # rows of a small batch
 class Direct:
     """The way onto the tape of one side."""
 
-    def __init__(self, plan: Plan, intake: Intake, side: str, tape: Tape) -> None:
+    def __init__(self, plan: Plan, intake: Intake, side: int, tape: Tape) -> None:
         """Check `serves` before."""
-        program, differences = intake.program, plan.window.differences(side)
+        name = SIDES[side]
+        program, differences = intake.program, plan.window.differences(name)
         assert differences is not None
-        schema, parts, dims = plan.schemas[side], program.entry[side], len(program.dimensions)
+        schema, parts, dims = plan.schemas[name], program.entry[name], len(program.dimensions)
         self._intake, self._tape = intake, tape
-        self._time = schema.get_field_index(plan.times[side])
+        self._time = schema.get_field_index(plan.times[name])
         self._values = [
             (arrive.COLUMNS + k, schema.get_field_index(part.column), part.dtype.itemsize)
             for k, part in enumerate(parts)
@@ -63,16 +64,16 @@ class Direct:
         arrive.take_in(frame, self._address, self._stored, tape.places)  # no rows: compiles it before there are any
 
     @staticmethod
-    def serves(plan: Plan, intake: Intake, side: str, tape: Tape) -> bool:
+    def serves(plan: Plan, intake: Intake, side: int, tape: Tape) -> bool:
         """Are all columns of a side plain numbers, times in the joint unit, the window a range of differences?"""
-        schema, name = plan.schemas[side], plan.times.get(side)
-        if name is None or tape.blocks or plan.window.differences(side) is None:
+        schema, name = plan.schemas[SIDES[side]], plan.times.get(SIDES[side])
+        if name is None or tape.blocks or plan.window.differences(SIDES[side]) is None:
             return False
         time = schema.field(name).type
         ticks = pa.int64() if plan.unit == "int" else pa.timestamp(plan.unit, getattr(time, "tz", None))
         return time == ticks and all(
             part.role == "valid" or (part.role == "value" and lies_as(schema.field(part.column).type, part.dtype))
-            for part in intake.program.entry[side]
+            for part in intake.program.entry[SIDES[side]]
         )
 
     def take(self, batch: pa.RecordBatch | pa.Table, newest: int, delay: int, promised: int) -> Array | None:

@@ -25,22 +25,24 @@ from streamjoin.codegen.records import Array, address
 from streamjoin.errors import DataError, PredicateError
 from streamjoin.intake import arrive
 from streamjoin.intake.columns import as_numpy, cast, flat, physical_columns, show
-from streamjoin.plan.plan import Plan
-from streamjoin.predicate.tree import OTHER
+from streamjoin.plan.plan import SIDES, Plan
 
 EXACT = 2.0**22  # float32 tells neighbouring integers apart up to here; beyond, coordinates start at a nearer origin
 
 
 class Intake:
-    """Prepares the arrivals of both sides. The axes of the boxes are shared, so their origins are set once."""
+    """Prepares the arrivals of both sides, 0 (r) and 1 (s).
+
+    The axes of the boxes are shared, so their origins are set once.
+    """
 
     def __init__(self, plan: Plan, program: Program, place: bool = False) -> None:
         """`place`: the place in the window becomes the first dimension of every box, where no runs keep times apart."""
         self._plan = plan
         self.program = program
-        self._modules: dict[str, ModuleType] = {side: program.prepare(side) for side in "rs"}
+        self._modules: list[ModuleType] = [program.prepare(name) for name in SIDES]
         # Where in `entry` the arrays are that the exact test reads.
-        self.stored = {side: [program.entry[side].index(part) for part in program.stored[side]] for side in "rs"}
+        self.stored = [[program.entry[name].index(part) for part in program.stored[name]] for name in SIDES]
         self.origin: Array = np.zeros(len(program.dimensions))
         self.anchored = not len(self.origin)
         self._place = int(place)
@@ -57,58 +59,59 @@ class Intake:
         self.anchored = None not in origins[1:]
         self.origin[:] = [origin or 0.0 for origin in origins[1:]]
 
-    def reader(self, side: str) -> RunReader:
+    def reader(self, side: int) -> RunReader:
         """What probes frozen runs of a side. A predicate that leads to no access is tested in long stretches."""
-        probing = OTHER[side]
+        probing = 1 - side
         wide = not self.program.dimensions and not self.program.keyed
-        exact = self.program.exact(probing, wide)
+        exact = self.program.exact(SIDES[probing], wide)
         return RunReader(self.shape(side), exact, partial(self.trouble, probing))
 
-    def builder(self, side: str) -> BandStore:
+    def builder(self, side: int) -> BandStore:
         """What orders batches of a side for `freeze`."""
-        probing = OTHER[side]
-        return BandStore(self.shape(side), self.program.exact(probing, False), partial(self.trouble, probing))
+        probing = 1 - side
+        return BandStore(self.shape(side), self.program.exact(SIDES[probing], False), partial(self.trouble, probing))
 
-    def store(self, side: str) -> Store:
+    def store(self, side: int) -> Store:
         """An empty window store of a side."""
-        access, probing, shape = self._plan.access, OTHER[side], self.shape(side)
+        access, probing, shape = self._plan.access, 1 - side, self.shape(side)
         wide = not ACCESSES[access].by_key and not shape.dims
-        store = STORES[access](shape, self.program.exact(probing, wide), partial(self.trouble, probing))
+        store = STORES[access](shape, self.program.exact(SIDES[probing], wide), partial(self.trouble, probing))
         self._compile(store, probing)
         return store
 
-    def shape(self, side: str) -> Shape:
+    def shape(self, side: int) -> Shape:
         """What tuples of a side look like to a window."""
         program = self.program
         dims = self._place + ACCESSES[self._plan.access].dims(program)
-        return Shape(tuple(part.dtype for part in program.stored[side]), dims, program.keyed)
+        return Shape(tuple(part.dtype for part in program.stored[SIDES[side]]), dims, program.keyed)
 
-    def trouble(self, probing: str, code: int, probe: tuple[Any, ...], stored: tuple[Any, ...]) -> DataError:
+    def trouble(self, probing: int, code: int, probe: tuple[Any, ...], stored: tuple[Any, ...]) -> DataError:
         """The error for a pair whose predicate cannot be computed."""
-        parts, other = self.program.stored, OTHER[probing]
-        return overflow(self.program, code, {probing: (parts[probing], probe), other: (parts[other], stored)})
+        rows = (probe, stored) if probing == 0 else (stored, probe)
+        parts = self.program.stored
+        return overflow(self.program, code, {name: (parts[name], row) for name, row in zip(SIDES, rows, strict=True)})
 
-    def _compile(self, store: Store, probing: str) -> None:
+    def _compile(self, store: Store, probing: int) -> None:
         """Has the exact test compiled now: a predicate that does not compile fails before any work."""
         none = np.zeros(0, np.int64)
-        columns = tuple(np.zeros(0, part.dtype) for part in self.program.stored[probing])
+        columns = tuple(np.zeros(0, part.dtype) for part in self.program.stored[SIDES[probing]])
         boxes = np.zeros((0, 0), np.float32)
         with compiling(self.program):
             store.warm_up(Tuples(columns, boxes, boxes, boxes, boxes, none.astype(np.uint32), none, none, none, none))
 
-    def times(self, side: str, table: pa.Table) -> Array:
+    def times(self, side: int, table: pa.Table) -> Array:
         """The time column in ticks."""
-        return times_of(self._plan, side, table)
+        return times_of(self._plan, SIDES[side], table)
 
     def prepare(
-        self, side: str, table: pa.Table, at: Array, opposite: int | Array, first: int
+        self, side: int, table: pa.Table, at: Array, opposite: int | Array, first: int
     ) -> tuple[Tuples, Array | None]:
         """The batch for its store and for probing, numbered from `first`, and which rows it kept (None: all).
 
         Rows that cannot match anything, by themselves, are left out here.
         """
         program, n, place = self.program, table.num_rows, self._place
-        entry = physical_columns(table, program.entry[side], side)
+        entry = physical_columns(table, program.entry[SIDES[side]], SIDES[side])
         at = at if at.flags.writeable else at.copy()  # kernels are compiled apart for what they must not write
         dims = place + len(program.dimensions)
         keep, key = np.empty(n, np.bool_), np.zeros(n, np.uint32)
@@ -119,7 +122,7 @@ class Intake:
         if not self.anchored and count:
             self._anchor(lo[place:, keep], hi[place:, keep])
             count = self._run(side, entry, *into)
-        since, until = self._plan.window.bounds(side, at, opposite)
+        since, until = self._plan.window.bounds(SIDES[side], at, opposite)
         if place:
             self._put_on_axis(since, lo[0])
             self._put_on_axis(until, hi[0])
@@ -132,7 +135,7 @@ class Intake:
         lo, hi, coord = boxes[..., keep]
         return Tuples(columns, lo, hi, coord, width, key[keep], at[keep], since[keep], until[keep], number), keep
 
-    def _run(self, side: str, entry: tuple[Array, ...], keep: Array, *into: Array) -> int:
+    def _run(self, side: int, entry: tuple[Array, ...], keep: Array, *into: Array) -> int:
         """Has the arrivals' boxes and keys computed. Returns how many are kept."""
         trouble = np.zeros(TROUBLE_FIELDS, np.int64)
         lo, hi, coord, width, key = into
@@ -145,10 +148,10 @@ class Intake:
         if trouble[0]:
             row = int(trouble[1])
             values = tuple(column[row] for column in entry)
-            raise overflow(self.program, int(trouble[0]), {side: (self.program.entry[side], values)})
+            raise overflow(self.program, int(trouble[0]), {SIDES[side]: (self.program.entry[SIDES[side]], values)})
         return int(count)
 
-    def function(self, side: str) -> int:
+    def function(self, side: int) -> int:
         """The address of the function that computes a side's boxes and keys."""
         return int(self._modules[side].prepare.address)
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 
+from streamjoin.codegen.records import Array
 from streamjoin.device.opencl_join import Hells
-from streamjoin.engine import Setup
+from streamjoin.engine import PerSide, Setup
 from streamjoin.intake.prepare import Intake
 from streamjoin.options import Options
 from streamjoin.papers import BAND, Source, schema
@@ -24,28 +25,38 @@ LANES = {  # the queue of a window, or the CPU; what a step looks like
 }
 
 
+class Nobody:
+    """A sink that wants to know nothing."""
+
+    def pairs(self, r: Array, s: Array) -> None:
+        """Drops them."""
+
+    def complete(self, below: PerSide) -> None:
+        """Nobody asks."""
+
+
 def traced(synchronous: bool, window: int = 400_000, batch: int = 64, pushes: int = 3) -> Steps:
     """The steps of a few pushes of either stream against full windows, in nanoseconds from the first on."""
     plan = make_plan(schema("r"), schema("s"), Options(on=BAND, within="15 minutes", time="ts", algorithm="hells"))
     intake, steps = Intake(plan, plan.program()), list[tuple[str, int, int]]()
     setup = Setup(plan.algorithm, plan.workers, plan.layout)
-    join = Hells(plan, intake, setup, lambda r, s: None, lambda numbers: None, synchronous=synchronous, trace=steps)
+    join = Hells(plan, intake, setup, Nobody(), synchronous=synchronous, trace=steps)
     join.start()
-    sources = {side: Source(side, window / 900) for side in SIDES}
+    sources = [Source(name, window / 900) for name in SIDES]
 
-    def push(side: str, count: int) -> None:
+    def push(side: int, count: int) -> None:
         table = sources[side].batch(count)
-        join.arrive(SIDES.index(side), intake.prepare(side, table, intake.times(side, table), 0, 0)[0])
+        join.arrive(side, intake.prepare(side, table, intake.times(side, table), 0, 0)[0])
 
     with join.filling():
-        for side in SIDES:
+        for side in (0, 1):
             push(side, window)
-    push("r", batch)
-    push("s", batch)
+    push(0, batch)
+    push(1, batch)
     join.wait()
     start = time.perf_counter_ns()
     for _ in range(pushes):
-        for side in SIDES:
+        for side in (0, 1):
             push(side, batch)
     join.wait()
     join.finish()

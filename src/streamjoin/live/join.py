@@ -9,6 +9,7 @@ import time as clock
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from streamjoin.access.tuples import Tuples
 from streamjoin.codegen.records import Array
-from streamjoin.engine import Engine, Setup, open_engine
+from streamjoin.engine import Engine, PerSide, Setup, open_engine
 from streamjoin.errors import ClosedError, LateError, SchemaError, StreamjoinError, WindowError, shown
 from streamjoin.intake.batches import as_table
 from streamjoin.intake.columns import show_time, take_rows
@@ -25,7 +26,6 @@ from streamjoin.intake.prepare import Intake
 from streamjoin.interrupts import Section
 from streamjoin.options import LIVE, LONGEST_BATCH, LiveOptions, Options, constructed
 from streamjoin.plan.plan import SIDES, Plan, make_plan
-from streamjoin.predicate.tree import OTHER
 from streamjoin.results.output import Output, Punctuation, Snapshot
 from streamjoin.results.rows import single_batch, widened
 from streamjoin.windows import SINCE_EVER
@@ -87,7 +87,7 @@ class Join:
         self._intake = Intake(self.plan, self.plan.program())
         self._late_policy = options.late
         self._shedding = options.overload == "shed"
-        self._streams = {"r": Stream(r, delay), "s": Stream(s, delay)}
+        self._streams = (Stream(r, delay), Stream(s, delay))
         # Is lateness a matter here? A window of rows alone knows none.
         self._timely = self.plan.unit is not None and (not self.plan.window.by_rows or ordered or punctuations)
         self._output = Output(self.plan, ordered, punctuations)
@@ -107,7 +107,7 @@ class Join:
     def _make_engine(self, options: Options) -> Engine:
         plan, output = self.plan, self._output
         setup = Setup(plan.algorithm, plan.workers, plan.layout, options.batch, pin=options.pin)
-        engine = open_engine(plan, self._intake, setup, output.pairs, output.settled)
+        engine = open_engine(plan, self._intake, setup, output)
         # A join that was never closed must not leave threads behind.
         weakref.finalize(self, engine.fail, ClosedError("the join was given up without close()"))
         return engine
@@ -119,11 +119,11 @@ class Join:
 
     def push_r(self, batch: Any) -> None:
         """Adds tuples to the left stream: a record batch, a table of any supported kind, or a dict of arrays."""
-        self._push("r", batch)
+        self._push(0, batch)
 
     def push_s(self, batch: Any) -> None:
         """Adds tuples to the right stream."""
-        self._push("s", batch)
+        self._push(1, batch)
 
     def advance(self, r: Any = None, s: Any = None) -> None:
         """Promises that no tuple below these times follows: on a quiet stream, lets windows expire and results go."""
@@ -131,7 +131,7 @@ class Join:
 
     def _advance(self, r: Any, s: Any) -> None:
         self._check_open()
-        promised = {side: self._as_ticks(side, time) for side, time in (("r", r), ("s", s)) if time is not None}
+        promised = {side: self._as_ticks(side, time) for side, time in enumerate((r, s)) if time is not None}
         self._section.under_way = "advance"
         for side, time in promised.items():
             self._streams[side].watermark.promise(time)
@@ -181,8 +181,8 @@ class Join:
 
     def _hand_back(self, handed: list[tuple[str, pa.RecordBatch]]) -> None:
         self._section.under_way = "late"
-        handed += [(side, batch) for side in SIDES for batch in self._streams[side].kept_back]
-        for stream in self._streams.values():
+        handed += [(name, b) for name, stream in zip(SIDES, self._streams, strict=True) for b in stream.kept_back]
+        for stream in self._streams:
             stream.kept_back = []
 
     def close(self) -> None:
@@ -200,14 +200,12 @@ class Join:
         self._closed = True
         self._output.let_go()
         if self._failure is None:
-            for stream in self._streams.values():
+            for stream in self._streams:
                 stream.watermark.finish()
             self._output.note(self._snapshot())
         else:  # a push that was broken off may have reached some workers only
             self._engine.fail(self._failure)
         self._engine.finish()
-        if self._failure is None and self._engine.failure is None:
-            self._engine.settle()
         self._output.clear()
         self._stopped = True
         self._raise_failure()
@@ -246,10 +244,10 @@ class Join:
         engine, output = self._engine.stats(), self._output
         seconds = max(clock.perf_counter() - self._started, 1e-9)
         sides = {}
-        for side, stream in self._streams.items():
+        for side, stream, rows in zip(SIDES, self._streams, output.rows, strict=True):
             counts = {"pushed": stream.pushed, "late": stream.late, "shed": stream.shed}
             rate = {"pushed_per_s": stream.pushed / seconds}
-            sides[side] = counts | rate | engine[side] | {"payload_bytes": output.rows[side].nbytes}
+            sides[side] = counts | rate | engine[side] | {"payload_bytes": rows.nbytes}
         for worker in engine["workers"]:
             worker["comparisons_per_s"] = worker["comparisons"] / seconds
         mark = self._mark()
@@ -328,21 +326,20 @@ class Join:
         self._engine.fail(self._failure)
         self._section.under_way = None
 
-    def _push(self, side: str, data: Any) -> None:
+    def _push(self, side: int, data: Any) -> None:
         self._operate(self._take, side, data, clock.perf_counter_ns())
 
-    def _take(self, side: str, data: Any, moment: int) -> None:
+    def _take(self, side: int, data: Any, moment: int) -> None:
         self._check_open()
-        stream, name = self._streams[side], f"push_{side}"
-        table = as_table(side, data, stream.schema)
+        stream, name = self._streams[side], f"push_{SIDES[side]}"
+        table = as_table(SIDES[side], data, stream.schema)
         if self._timely and not self._shedding:
             self._section.under_way = name
-            at = self._engine.take(SIDES.index(side), table, stream.watermark)
-            if at is not None:
-                self._accept_taken(side, table, at, moment)
+            if self._engine.push(side, table, stream.watermark, partial(self._taken, side, table, moment)):
+                self._moved_on()
                 return
             self._section.under_way = None  # it has changed nothing
-        shed = table.num_rows - self._engine.admit(SIDES.index(side), table.num_rows) if self._shedding else 0
+        shed = table.num_rows - self._engine.admit(side, table.num_rows) if self._shedding else 0
         admitted = table = table.slice(0, table.num_rows - shed)
         times = self._intake.times(side, table) if self.plan.unit is not None else None
         late = self._late_rows(side, table, times)
@@ -355,7 +352,7 @@ class Join:
         else:
             at = times
         number = self._output.rows[side].next
-        batch, kept = self._intake.prepare(side, table, at, self._streams[OTHER[side]].pushed, number)
+        batch, kept = self._intake.prepare(side, table, at, self._streams[1 - side].pushed, number)
         self._section.under_way = name  # from here on the tuples are part of the join: what goes wrong ends it
         stream.shed += shed
         if late is not None:
@@ -363,7 +360,7 @@ class Join:
         self._accept(side, table, times, batch, kept, moment)
 
     def _accept(
-        self, side: str, table: pa.Table, times: Array | None, batch: Tuples, kept: Array | None, moment: int
+        self, side: int, table: pa.Table, times: Array | None, batch: Tuples, kept: Array | None, moment: int
     ) -> None:
         stream, rows = self._streams[side], table
         if kept is not None:
@@ -375,54 +372,52 @@ class Join:
         step = max(table.num_rows, 1) if self._engine.at_once else CHUNK
         for begin in range(0, table.num_rows, step):
             end = min(begin + step, table.num_rows)
-            self._engine.arrive(SIDES.index(side), batch.part(int(counted[begin]), int(counted[end])))
+            self._engine.arrive(side, batch.part(int(counted[begin]), int(counted[end])))
             stream.pushed += end - begin
             if times is not None:
                 stream.watermark.advance(times[begin:end])
             self._expire()
         self._moved_on()
 
-    def _accept_taken(self, side: str, table: pa.Table, at: Array, moment: int) -> None:
-        """A batch lies on its tape already."""
+    def _taken(self, side: int, table: pa.Table, moment: int, at: Array) -> None:
+        """The engine has taken a batch as it is; its results may follow from now on."""
         stream = self._streams[side]
         if len(at):
             newest = int(at.max())
             self._output.append(side, table, newest, at, moment)
             stream.watermark.newest = max(stream.watermark.newest, newest)
         stream.pushed += len(at)
-        self._engine.send(SIDES.index(side), at)
-        self._moved_on()
 
     def _moved_on(self) -> None:
         """The input has come further: what has expired goes, what is complete is handed out."""
-        self._expire()
         self._output.note(self._snapshot())
-        self._engine.settle()
+        self._expire()
 
     def _snapshot(self) -> Snapshot:
-        rows = self._output.rows
-        return Snapshot((rows["r"].next, rows["s"].next), self._mark(), (self._horizon("r"), self._horizon("s")))
+        r, s = self._output.rows
+        return Snapshot((r.next, s.next), self._mark(), self._horizons())
 
     def _mark(self) -> int:
         """Below this time no tuple follows on either side."""
         if not self._timely:
             return SINCE_EVER
-        return min(stream.watermark.value for stream in self._streams.values())
+        return min(stream.watermark.value for stream in self._streams)
 
-    def _horizon(self, stored: str) -> int:
-        """Tuples of a side below this place meet no further arrival."""
-        side, window = OTHER[stored], self.plan.window
+    def _horizons(self) -> PerSide:
+        """By side: tuples below this place meet no further arrival."""
+        return self._horizon(0), self._horizon(1)
+
+    def _horizon(self, stored: int) -> int:
+        side, window = 1 - stored, self.plan.window
         stream = self._streams[side]
         place = stream.pushed if window.by_rows else stream.watermark.value
-        return window.horizon(side, place, self._streams[stored].pushed)
+        return window.horizon(SIDES[side], place, self._streams[stored].pushed)
 
     def _expire(self) -> None:
-        for k, stored in enumerate(SIDES):
-            horizon = self._horizon(stored)
-            if horizon > SINCE_EVER:
-                self._engine.expire(k, horizon, self._streams[OTHER[stored]].pushed)
+        r, s = self._streams
+        self._engine.expire(self._horizons(), (r.pushed, s.pushed))
 
-    def _late_rows(self, side: str, table: pa.Table, times: Array | None) -> Array | None:
+    def _late_rows(self, side: int, table: pa.Table, times: Array | None) -> Array | None:
         """Which rows came too late for their window; None if none did. Changes nothing."""
         if times is None or not self._timely:
             return None
@@ -430,7 +425,7 @@ class Join:
         late = watermark.late(times)
         if late is None or self._late_policy != "error":
             return late
-        row, name = int(np.argmax(late)), self.plan.times[side]
+        row, name = int(np.argmax(late)), self.plan.times[SIDES[side]]
         reached = max(int(times[:row].max()) if row else SINCE_EVER, watermark.newest)
         unit = str(self.plan.unit)
         reason = (
@@ -439,7 +434,7 @@ class Join:
             else f"the stream has reached {show_time(reached, unit)}; raise max_delay"
         )
         raise LateError(
-            f"{side}.{name} = {table.column(name)[row].as_py()} in row {row} came too late: {reason}, "
+            f"{SIDES[side]}.{name} = {table.column(name)[row].as_py()} in row {row} came too late: {reason}, "
             'or choose late="drop" or "keep"'
         )
 
@@ -448,8 +443,9 @@ class Join:
         if self._late_policy == "keep":
             stream.kept_back.append(single_batch(late))
 
-    def _as_ticks(self, side: str, time: Any) -> int:
-        field = self._streams[side].schema.field(self.plan.times[side]) if self.plan.unit else None
+    def _as_ticks(self, side: int, time: Any) -> int:
+        name = SIDES[side]
+        field = self._streams[side].schema.field(self.plan.times[name]) if self.plan.unit else None
         if field is None:
             raise WindowError('advance() needs time columns; give time="ts"')
         whole = self.plan.unit != "int" or (isinstance(time, (int, np.integer)) and not isinstance(time, bool))
@@ -460,6 +456,6 @@ class Join:
         if column is None:
             kind = "an integer" if self.plan.unit == "int" else "a datetime"
             raise WindowError(
-                f"advance({side}={shown(time)}): {side}.{field.name} has type {field.type}; give {kind} that fits it"
+                f"advance({name}={shown(time)}): {name}.{field.name} has type {field.type}; give {kind} that fits it"
             )
         return int(self._intake.times(side, pa.table({field.name: column}))[0])

@@ -21,12 +21,12 @@ class Latency:
     def __init__(self) -> None:
         self._histogram = HdrHistogram(1, LONGEST, DIGITS)
         self._total = 0  # the histogram would compute it bucket by bucket
-        self._stops = {side: np.zeros(64, np.int64) for side in "rs"}
-        self._times = {side: np.zeros(64, np.int64) for side in "rs"}
-        self._count = dict.fromkeys("rs", 0)
-        self._first = dict.fromkeys("rs", 0)
+        self._stops: list[Array] = [np.zeros(64, np.int64) for _ in range(2)]
+        self._times: list[Array] = [np.zeros(64, np.int64) for _ in range(2)]
+        self._count = [0, 0]
+        self._first = [0, 0]
 
-    def arrived(self, side: str, stop: int, moment: int) -> None:
+    def arrived(self, side: int, stop: int, moment: int) -> None:
         """Tuples up to number `stop` of a side arrived at a moment (of `time.perf_counter_ns`)."""
         k = self._count[side]
         if k == len(self._stops[side]):
@@ -42,18 +42,18 @@ class Latency:
 
     def record(self, r: Array, s: Array, moment: int | None = None) -> None:
         """Results leave, now or at another moment."""
-        later = np.maximum(self._moments("r", r), self._moments("s", s))
+        later = np.maximum(self._moments(0, r), self._moments(1, s))
         waited = np.clip(((moment or time.perf_counter_ns()) - later) // 1000, 1, LONGEST)
         self._total += int(waited.sum())
         for value, count in zip(*np.unique(waited, return_counts=True), strict=True):
             self._histogram.record_value(int(value), int(count))
 
-    def _moments(self, side: str, numbers: Array) -> Array:
+    def _moments(self, side: int, numbers: Array) -> Array:
         first, count = self._first[side], self._count[side]
         found = np.searchsorted(self._stops[side][first:count], numbers, side="right")
         return self._times[side][first:count][np.minimum(found, count - first - 1)]
 
-    def forget(self, side: str, number: int) -> None:
+    def forget(self, side: int, number: int) -> None:
         """No result with a tuple below this number follows."""
         first, count = self._first[side], self._count[side]
         gone = int(np.searchsorted(self._stops[side][first:count], number, side="right"))

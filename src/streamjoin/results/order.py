@@ -46,7 +46,7 @@ class OrderBuffer:
     """Holds results until a punctuation reaches their time."""
 
     def __init__(self) -> None:
-        self.times = {"r": Times(), "s": Times()}
+        self.times = (Times(), Times())
         self._held: list[tuple[Array, Array, Array]] = []  # times, numbers of r and of s
         self._count = 0
 
@@ -54,7 +54,7 @@ class OrderBuffer:
         return self._count
 
     def add(self, r: Array, s: Array) -> None:
-        self._held.append((np.maximum(self.times["r"].of(r), self.times["s"].of(s)), r.copy(), s.copy()))
+        self._held.append((np.maximum(self.times[0].of(r), self.times[1].of(s)), r.copy(), s.copy()))
         self._count += len(r)
 
     def release(self, punctuation: int) -> tuple[Array, Array]:
@@ -69,7 +69,6 @@ class OrderBuffer:
         self._count -= len(order)
         return r[order], s[order]
 
-    def oldest(self, side: str, number: int) -> int:
+    def oldest(self, side: int, number: int) -> int:
         """The smallest tuple number of a side that is held, or `number` if that is smaller."""
-        k = 1 if side == "r" else 2
-        return min([number, *(int(held[k].min()) for held in self._held)])
+        return min([number, *(int(held[1 + side].min()) for held in self._held)])

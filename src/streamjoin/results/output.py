@@ -45,7 +45,7 @@ class Output:
     """
 
     def __init__(self, plan: Plan, ordered: bool, punctuate: bool) -> None:
-        self.rows = {side: Rows(plan.schemas[side]) for side in SIDES}
+        self.rows = (Rows(plan.schemas["r"]), Rows(plan.schemas["s"]))
         self.schema = _schema(plan)
         self.latency = Latency()
         self.results = 0
@@ -58,11 +58,11 @@ class Output:
         self._section = Section()
         self._something = Call()
 
-    def append(self, side: str, table: pa.Table, last_at: int, times: Array | None, moment: int) -> None:
+    def append(self, side: int, table: pa.Table, last_at: int, times: Array | None, moment: int) -> None:
         """Rows that may become part of results, in the order of their numbers, with their largest place."""
         self._section.change("taking rows", self._append, side, table, last_at, times, moment)
 
-    def _append(self, side: str, table: pa.Table, last_at: int, times: Array | None, moment: int) -> None:
+    def _append(self, side: int, table: pa.Table, last_at: int, times: Array | None, moment: int) -> None:
         rows = self.rows[side]
         rows.append(table, last_at)
         if self._order is not None and times is not None:
@@ -90,15 +90,15 @@ class Output:
         """Results that leave now, put together."""
         if not len(r):
             return []
-        parts = [self.rows["r"].take(r), self.rows["s"].take(s)]
+        parts = [self.rows[0].take(r), self.rows[1].take(s)]
         table = pa.table([column for part in parts for column in part.columns], schema=self.schema)
         self.latency.record(r, s)
         return list(table.to_batches())
 
-    def settled(self, numbers: tuple[int, int]) -> None:
+    def complete(self, below: tuple[int, int]) -> None:
         """All results of tuples below these numbers, with each other, have been taken."""
         reached = None
-        while self._snapshots and all(a <= b for a, b in zip(self._snapshots[0].numbers, numbers, strict=True)):
+        while self._snapshots and all(a <= b for a, b in zip(self._snapshots[0].numbers, below, strict=True)):
             reached = self._snapshots.popleft()
         if reached is not None:
             self._section.change("moving on", self._move_on, reached)
@@ -106,11 +106,11 @@ class Output:
     def _move_on(self, reached: Snapshot) -> None:
         if reached.mark > self.punctuation:
             self._release(reached.mark)
-        for side, horizon, number in zip(SIDES, reached.horizons, reached.numbers, strict=True):
+        for side, (horizon, number) in enumerate(zip(reached.horizons, reached.numbers, strict=True)):
             if horizon > SINCE_EVER:  # of what came later, results are still to come
                 self._forget(side, horizon, number)
 
-    def _forget(self, side: str, horizon: int, number: int) -> None:
+    def _forget(self, side: int, horizon: int, number: int) -> None:
         """Drops rows below a place, of tuples below a number, but for those whose results wait for their order."""
         rows = self.rows[side]
         rows.expire(horizon, number if self._order is None else self._order.oldest(side, number))
@@ -161,7 +161,7 @@ class Output:
         self._section.run(self._clear)
 
     def _clear(self) -> None:
-        self.rows = {side: Rows(rows.schema) for side, rows in self.rows.items()}
+        self.rows = (Rows(self.rows[0].schema), Rows(self.rows[1].schema))
 
     def let_go(self) -> None:
         """Lets the others in again, whatever interrupted the present thread in here."""

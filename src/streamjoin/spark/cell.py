@@ -108,7 +108,7 @@ class Cell:
     def _prepare(self, side: str, table: pa.Table) -> list[Arrived]:
         """The rows that are not late, in pieces that become chunks."""
         engine = self._engine
-        at = engine.intake.times(side, table)
+        at = engine.times(side, table)
         late = at < self.manifest.cleared
         if late.any():
             first = integers(table, FIRST) if FIRST in table.column_names else None
@@ -167,7 +167,7 @@ class Cell:
         if not newest:
             return
         table = pa.concat_tables([self._load(entry).rows for entry in newest])
-        at = self._engine.intake.times(side, table)
+        at = self._engine.times(side, table)
         if (at < horizon).any():
             table = take_rows(table, np.flatnonzero(at >= horizon))
         for entry in newest:

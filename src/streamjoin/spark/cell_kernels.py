@@ -22,6 +22,7 @@ from streamjoin.spark.spec import AT, BEFORE, CONTENT, FIRST, JoinSpec
 from streamjoin.spark.wire import HEAVIEST, conformed, integers, row_bytes, with_integers
 
 PIECE = 1 << 16  # result rows that are put together at a time
+NUMBER = {"r": 0, "s": 1}  # sides are letters in Spark's state and on its way, numbers in the other rooms
 
 Matches = tuple[Array, pa.Table, Array]  # row numbers of arrivals, a chunk's rows, row numbers in it
 
@@ -67,8 +68,8 @@ class Engine:
         self.no_origins = self.intake.origins
         self._routing = Intake(spec.plan, self.program)
         self._routing.origins = (None, *(0.0 for _ in self.program.dimensions))  # the same for all batches and hosts
-        self.readers = {side: self.intake.reader(side) for side in "rs"}
-        self._builders = {side: self.intake.builder(side) for side in "rs"}
+        self.readers = {side: self.intake.reader(number) for side, number in NUMBER.items()}
+        self._builders = {side: self.intake.builder(number) for side, number in NUMBER.items()}
         self._names = spec.plan.output_names()
 
     @property
@@ -76,11 +77,15 @@ class Engine:
         """Candidates tested so far."""
         return sum(reader.comparisons for reader in self.readers.values())
 
+    def times(self, side: str, table: pa.Table) -> Array:
+        """The time column in ticks."""
+        return self.intake.times(NUMBER[side], table)
+
     def route(self, side: str, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """The parts of a batch by cell. Rows that cannot match anything are left behind."""
         table = conformed(table, self.plan.schemas[side])
-        at = self.intake.times(side, table)
-        tuples, kept = self._routing.prepare(side, table, at, 0, 0)
+        at = self.times(side, table)
+        tuples, kept = self._routing.prepare(NUMBER[side], table, at, 0, 0)
         content = integers(table, CONTENT)
         rows = np.arange(table.num_rows) if kept is None else np.flatnonzero(kept)
         if not len(rows):
@@ -97,9 +102,9 @@ class Engine:
 
     def arrive(self, side: str, table: pa.Table) -> Arrived:
         """Rows of one side of a cell as boxes, by the axes of that cell."""
-        at = integers(table, AT) if AT in table.column_names else self.intake.times(side, table)
+        at = integers(table, AT) if AT in table.column_names else self.times(side, table)
         before = integers(table, BEFORE) if BEFORE in table.column_names else 0
-        tuples, kept = self.intake.prepare(side, table, at, before, 0)
+        tuples, kept = self.intake.prepare(NUMBER[side], table, at, before, 0)
         return Arrived(table if kept is None else take_rows(table, np.flatnonzero(kept)), tuples)
 
     def chunk(self, side: str, arrived: Arrived, reach: Array) -> Chunk:

@@ -158,7 +158,7 @@ def _compile(plan: Plan) -> None:
     from streamjoin.intake.prepare import Intake
 
     intake = Intake(plan, plan.program(), place=True)
-    for side in "rs":
+    for side in (0, 1):
         intake.store(side)
 
 

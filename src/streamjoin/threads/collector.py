@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from streamjoin.codegen.records import Array
-from streamjoin.engine import Pairs, Settled
+from streamjoin.engine import PerSide, Sink
 from streamjoin.interrupts import Thread, await_end
 from streamjoin.threads.ends import await_results, block_ready, give_back, read_word
 from streamjoin.threads.worker import GO
@@ -19,7 +19,7 @@ PAUSE = 0.0005  # seconds between two looks while the workers come to their end
 
 
 class Collector:
-    """A thread that hands pairs of tuple numbers to `pairs`, and to `settled` up to where they are complete."""
+    """A thread that hands pairs of tuple numbers to the sink, and tells it up to where they are complete."""
 
     def __init__(
         self,
@@ -28,18 +28,18 @@ class Collector:
         index: Array,
         control: Array,
         bells: Array,
-        progress: Callable[[], tuple[int, int]],
-        pairs: Pairs,
-        settled: Settled,
+        progress: Callable[[], PerSide],
+        sink: Sink,
         failed: Callable[[BaseException], None],
         abandoned: Callable[[], bool],
     ) -> None:
         """`abandoned`: has the join failed, and have its workers ended?"""
         self._results, self._counts, self._index = results, counts, index
         self._control, self._bells = control, bells
-        self._progress, self._pairs, self._settled, self._failed = progress, pairs, settled, failed
+        self._progress, self._sink, self._failed = progress, sink, failed
         self._abandoned = abandoned
         self._finishing = False
+        self.completed: PerSide = (0, 0)
         self.thread = Thread(self._run, "streamjoin-collector")
 
     def finish(self) -> None:
@@ -53,7 +53,8 @@ class Collector:
                 last = self._finishing or self._abandoned()
                 progress = self._progress()
                 self._vacuum()
-                self._settled(progress)
+                self._sink.complete(progress)
+                self.completed = progress
                 if last:
                     return
                 # Some milliseconds at most: punctuations move on without results, too.
@@ -71,5 +72,5 @@ class Collector:
                 if block < 0:
                     break
                 count = int(self._counts[node, block])
-                self._pairs(self._results[node, 0, block, :count], self._results[node, 1, block, :count])
+                self._sink.pairs(self._results[node, 0, block, :count], self._results[node, 1, block, :count])
                 give_back(self._index, node)

@@ -7,7 +7,7 @@ Called by whoever pushes, one thread at a time. What it sends is in `algorithms/
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -22,10 +22,10 @@ from streamjoin.algorithms import ALGORITHMS, DEALT
 from streamjoin.algorithms.celljoin import shares
 from streamjoin.algorithms.protocol import ARRIVAL, EXPIRY, Topology
 from streamjoin.codegen.records import Array
-from streamjoin.engine import Engine, Pairs, Settled, Setup
+from streamjoin.engine import Engine, PerSide, Setup, Sink
 from streamjoin.intake.direct import Direct
 from streamjoin.intake.prepare import Intake, compiling
-from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.plan.plan import Plan
 from streamjoin.threads import ends
 from streamjoin.threads import worker as loop
 from streamjoin.threads.local import LOCALS, Functions
@@ -55,8 +55,8 @@ class Side:
 class Driver(Engine):
     """One parallel join, from prepared arrivals to pairs of tuple numbers."""
 
-    def __init__(self, plan: Plan, intake: Intake, setup: Setup, pairs: Pairs, settled: Settled) -> None:
-        super().__init__(plan, intake, setup, pairs, settled)
+    def __init__(self, plan: Plan, intake: Intake, setup: Setup, sink: Sink) -> None:
+        super().__init__(plan, intake, setup, sink)
         self._algorithm = ALGORITHMS[setup.algorithm]
         protocol = self._algorithm.protocol
         shape = setup.layout if self._algorithm.rectangular else (setup.workers,)
@@ -69,7 +69,7 @@ class Driver(Engine):
         self._sides = tuple(Side(len(self._entries(side))) for side in (0, 1))
         access = ACCESSES[plan.access]
         room = max(UNDER_WAY if access.keeps_tuples else FIRST_ROOM, 4 * setup.queue * setup.batch)
-        shapes = [intake.shape(side) for side in SIDES]
+        shapes = [intake.shape(side) for side in (0, 1)]
         r, s = (
             Tape(shape, setup.batch, turns, setup.batch, room, access.sorts_batches)
             for shape, turns in zip(shapes, self._topology.turns, strict=True)
@@ -85,14 +85,13 @@ class Driver(Engine):
             functions,
             queue=setup.queue,
             pinned=setup.pin,
-            trouble=lambda side, *what: intake.trouble(SIDES[side], *what),
-            pairs=pairs,
-            settled=settled,
+            trouble=intake.trouble,
+            sink=sink,
             progress=self.progress,
         )
         self._direct = [
-            Direct(plan, intake, name, tape) if Direct.serves(plan, intake, name, tape) else None
-            for name, tape in zip(SIDES, self.tapes, strict=True)
+            Direct(plan, intake, side, tape) if Direct.serves(plan, intake, side, tape) else None
+            for side, tape in enumerate(self.tapes)
         ]
 
     def start(self) -> None:
@@ -121,21 +120,22 @@ class Driver(Engine):
             begin += count
         self.check()
 
-    def take(self, side: int, batch: pa.Table, watermark: Watermark) -> Array | None:
-        """Writes a small batch onto the tape without preparing it, if it can be done. With `send` it has arrived."""
+    def push(self, side: int, batch: pa.Table, watermark: Watermark, taken: Callable[[Array], None]) -> bool:
+        """Writes a small batch onto the tape without preparing it, if it can be done."""
         direct = self._direct[side]
         if direct is None or self._make_room(side, batch.num_rows) < batch.num_rows:
-            return None
-        return direct.take(batch, watermark.newest, watermark.max_delay, watermark.promised)
-
-    def send(self, side: int, at: Array) -> None:
-        """Lets workers know of what was taken last."""
+            return False
+        at = direct.take(batch, watermark.newest, watermark.max_delay, watermark.promised)
+        if at is None:
+            return False
+        taken(at)
         first, stop = self.tapes[side].head, self.tapes[side].head + len(at)
         self.tapes[side].head = stop
         if len(at):
             self._remember(side, first, at)
             self._send(side, first, stop)
         self.check()
+        return True
 
     @contextmanager
     def filling(self) -> Iterator[None]:
@@ -228,7 +228,14 @@ class Driver(Engine):
         mine.total = stop
         self.runtime.feed(rings, (ARRIVAL, side, first, stop))
 
-    def expire(self, side: int, horizon: int, opposite: int) -> None:
+    def expire(self, horizons: PerSide, arrived: PerSide) -> None:
+        """Tells the workers what has expired. The collector tells what is complete."""
+        for side, horizon in enumerate(horizons):
+            if horizon > SINCE_EVER:
+                self._expire(side, horizon, arrived[1 - side])
+        self.check()
+
+    def _expire(self, side: int, horizon: int, opposite: int) -> None:
         """Tuples of a side below a place meet no arrival any more; `opposite` tuples of the other side have come."""
         mine = self._sides[side]
         while mine.pieces and mine.pieces[0][1] < horizon:
@@ -263,7 +270,7 @@ class Driver(Engine):
                 return
             mine.open.popleft()
 
-    def progress(self) -> tuple[int, int]:
+    def progress(self) -> PerSide:
         """By side: tuples below have been compared with everything that came before. Read before results are."""
         marks = []
         for side in (0, 1):
@@ -285,9 +292,11 @@ class Driver(Engine):
         """Nothing can be completed any more, and the threads end; the first error counts."""
         self.runtime.fail(error)
 
-    def settle(self) -> None:
-        """Everything that arrived so far has been noted; the collector tells when it is complete."""
-        self.check()
+    def wait(self) -> None:
+        """Until the collector has handed over everything that was found, or the join has failed."""
+        heads = (self.tapes[0].head, self.tapes[1].head)
+        while self.runtime.completed != heads and self.failure is None:
+            self.runtime.snooze()
 
     def finish(self) -> None:
         """Lets everything meet and leave, then stops. Returns also if the join has failed."""
@@ -326,7 +335,7 @@ class Driver(Engine):
         return found
 
     @property
-    def window(self) -> tuple[int, int]:
+    def window(self) -> PerSide:
         """Live tuples of r and of s."""
         return self.tapes[0].head - self._sides[0].expired, self.tapes[1].head - self._sides[1].expired
 

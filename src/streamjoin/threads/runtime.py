@@ -33,7 +33,7 @@ from streamjoin.algorithms.protocol import (
     new_node,
 )
 from streamjoin.codegen.records import Array, address
-from streamjoin.engine import Pairs, Settled
+from streamjoin.engine import PerSide, Sink
 from streamjoin.errors import PredicateError
 from streamjoin.interrupts import NAP, Thread, await_end, start
 from streamjoin.machine import along_topology, pin
@@ -62,9 +62,8 @@ class Runtime:
         queue: int,
         pinned: bool,
         trouble: Trouble,
-        pairs: Pairs,
-        settled: Settled,
-        progress: Callable[[], tuple[int, int]],
+        sink: Sink,
+        progress: Callable[[], PerSide],
     ) -> None:
         self.topology, self.tapes, self.functions = topology, tapes, functions
         self.failure: BaseException | None = None
@@ -91,8 +90,7 @@ class Runtime:
             self.control,
             self._bells,
             progress,
-            pairs,
-            settled,
+            sink,
             self.fail,
             self._abandoned,
         )
@@ -239,6 +237,11 @@ class Runtime:
         for local in self.locals:
             local.attach(self.tapes)
         self._start()
+
+    @property
+    def completed(self) -> PerSide:
+        """All pairs among tuples below these numbers are with the sink."""
+        return self._collector.completed
 
     def finish(self) -> None:
         """Stops the workers, who are at rest or given up, and empties their queues."""
