@@ -16,7 +16,8 @@ def as_table(side: str, data: Any, schema: pa.Schema) -> pa.Table:
         data = _from_dict(side, data, schema)
     elif not isinstance(data, (pa.Table, pa.RecordBatch)) and not is_foreign_frame(data):
         raise SchemaError(f"push_{side} takes {KINDS}, or a dict of arrays, not a {type(data).__name__}")
-    mutable = is_foreign_frame(data) and not hasattr(data, "to_arrow")
+    # A frame that can be copied can be changed by its owner; the rows are needed as they are.
+    mutable = is_foreign_frame(data) and hasattr(data, "copy")
     table = to_arrow(data.copy() if mutable else data, f"the batch for {side}")
     if table.schema.equals(schema):
         return table

@@ -74,22 +74,6 @@ def row_numbers(rows: Array) -> pa.Array:
     return pa.Array.from_buffers(pa.uint32() if short else pa.int64(), len(rows), [None, pa.py_buffer(rows)])
 
 
-def take_rows(table: pa.Table, rows: Array) -> pa.Table:
-    """The rows with these numbers; in several chunks where one could not hold all of their text."""
-    try:
-        return table.take(row_numbers(rows))
-    except pa.ArrowNotImplementedError:  # Arrow can neither take rows of views nor encode them
-        plain = without_views(table)
-        if plain is table:
-            raise
-        return take_rows(plain, rows).cast(table.schema)
-    except pa.ArrowInvalid:
-        if len(rows) < 2:
-            raise
-        half = len(rows) // 2
-        return pa.concat_tables([take_rows(table, rows[:half]), take_rows(table, rows[half:])])
-
-
 def without_views(table: pa.Table) -> pa.Table:
     """The table with plain text instead of views."""
     plain = pa.schema([field.with_type(_without_view(field.type)) for field in table.schema])

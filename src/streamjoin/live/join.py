@@ -21,13 +21,13 @@ from streamjoin.codegen.records import Array
 from streamjoin.engine import Engine, PerSide, Setup, open_engine
 from streamjoin.errors import ClosedError, LateError, SchemaError, StreamjoinError, WindowError, shown
 from streamjoin.intake.batches import as_table
-from streamjoin.intake.columns import show_time, take_rows
+from streamjoin.intake.columns import show_time
 from streamjoin.intake.prepare import Intake
 from streamjoin.interrupts import Section
 from streamjoin.options import LIVE, LONGEST_BATCH, LiveOptions, Options, constructed
 from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.results.output import Output, Punctuation, Snapshot
-from streamjoin.results.rows import single_batch, widened
+from streamjoin.results.rows import single_batch, take_rows, widened
 from streamjoin.windows import SINCE_EVER
 from streamjoin.windows.duration import ticks
 from streamjoin.windows.watermark import Watermark
@@ -142,11 +142,13 @@ class Join:
         taken = False
         try:
             ready = self._output.wait(timeout, lambda: self._closed or self._engine.failure is not None)
-            for _ in range(ready):
+            while ready > 0:
                 taken = True
-                if (item := self._output.hand_over()) is None:
+                item, more = self._output.hand_over()
+                if item is None:
                     break
                 yield item
+                ready += more - 1
             if not self._closed:
                 self._raise_failure()
             self._raise_interruption()

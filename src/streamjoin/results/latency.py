@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -40,10 +39,10 @@ class Latency:
         self._stops[side][k], self._times[side][k] = stop, moment
         self._count[side] = k + 1
 
-    def record(self, r: Array, s: Array, moment: int | None = None) -> None:
-        """Results leave, now or at another moment."""
+    def record(self, r: Array, s: Array, moment: int | Array) -> None:
+        """Results have left at a moment, or each at its own."""
         later = np.maximum(self._moments(0, r), self._moments(1, s))
-        waited = np.clip(((moment or time.perf_counter_ns()) - later) // 1000, 1, LONGEST)
+        waited = np.clip((moment - later) // 1000, 1, LONGEST)
         self._total += int(waited.sum())
         for value, count in zip(*np.unique(waited, return_counts=True), strict=True):
             self._histogram.record_value(int(value), int(count))

@@ -1,4 +1,8 @@
-"""The end of a live join: pairs of tuple numbers become rows, in order if asked for, with punctuations between them."""
+"""The end of a live join: pairs of tuple numbers become rows, in order if asked for, with punctuations between them.
+
+Pairs wait as numbers. Their rows are put together when they are polled for, so that no push waits for it, or just
+before one of them expires.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,21 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from streamjoin.codegen.records import Array
 from streamjoin.interrupts import Call, Section
-from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.plan.plan import Plan
 from streamjoin.results.latency import Latency
 from streamjoin.results.order import OrderBuffer
-from streamjoin.results.rows import Rows
+from streamjoin.results.rows import Rows, side_by_side
+from streamjoin.results.schema import result_schema
 from streamjoin.windows import SINCE_EVER
+
+MOST_UNMEASURED = 1 << 16  # results whose latency is not counted yet
 
 
 @dataclass(frozen=True)
@@ -38,22 +46,38 @@ class Snapshot:
     horizons: tuple[int, int]
 
 
+@dataclass
+class Pairs:
+    """Results that are ready: tuple numbers of r and of s, and since when; their batches once they are put together."""
+
+    r: Array
+    s: Array
+    moment: int
+    batches: list[pa.RecordBatch] | None = None
+
+
+Item: TypeAlias = "pa.RecordBatch | Punctuation"
+
+
 class Output:
     """Written by whoever finds the pairs, one thread at a time; read by whoever polls.
 
-    A change that was broken off leaves rows that are torn: from then on all others are refused.
+    A change that was broken off leaves rows that are torn: from then on all others are refused. What was ready before
+    can still be polled for.
     """
 
     def __init__(self, plan: Plan, ordered: bool, punctuate: bool) -> None:
         self.rows = (Rows(plan.schemas["r"]), Rows(plan.schemas["s"]))
-        self.schema = _schema(plan)
-        self.latency = Latency()
+        self.schema = result_schema(plan)
         self.results = 0
         self.punctuation = SINCE_EVER
         self.buffered = 0  # the most results that ever waited for their order
+        self._latency = Latency()
+        self._unmeasured: list[Pairs] = []
+        self._unmeasured_count = 0
         self._order = OrderBuffer() if ordered else None
         self._punctuate = punctuate
-        self._ready: deque[pa.RecordBatch | Punctuation] = deque()
+        self._ready: deque[Pairs | Item] = deque()
         self._snapshots: deque[Snapshot] = deque()
         self._section = Section()
         self._something = Call()
@@ -67,7 +91,7 @@ class Output:
         rows.append(table, last_at)
         if self._order is not None and times is not None:
             self._order.times[side].append(times)
-        self.latency.arrived(side, rows.next, moment)
+        self._latency.arrived(side, rows.next, moment)
 
     def note(self, snapshot: Snapshot) -> None:
         """The input has come so far; its results follow sooner or later."""
@@ -81,19 +105,36 @@ class Output:
     def _take(self, r: Array, s: Array) -> None:
         self.results += len(r)
         if self._order is None:
-            self._hand_out(self._batches(r, s))
+            self._leave(r.copy(), s.copy())
             return
         self._order.add(r, s)
         self.buffered = max(self.buffered, len(self._order))
 
-    def _batches(self, r: Array, s: Array) -> list[pa.RecordBatch]:
-        """Results that leave now, put together."""
+    def _leave(self, r: Array, s: Array) -> None:
+        """Results can be handed out from now on."""
         if not len(r):
-            return []
-        parts = [self.rows[0].take(r), self.rows[1].take(s)]
-        table = pa.table([column for part in parts for column in part.columns], schema=self.schema)
-        self.latency.record(r, s)
-        return list(table.to_batches())
+            return
+        found = Pairs(r, s, time.perf_counter_ns())
+        self._unmeasured.append(found)
+        self._unmeasured_count += len(r)
+        if self._unmeasured_count > MOST_UNMEASURED:
+            self._measure()
+        self._hand_out(found)
+
+    def _measure(self) -> None:
+        """Counts the latencies of what has left."""
+        left, self._unmeasured, self._unmeasured_count = self._unmeasured, [], 0
+        if left:
+            moments = np.repeat([found.moment for found in left], [len(found.r) for found in left])
+            r, s = np.concatenate([found.r for found in left]), np.concatenate([found.s for found in left])
+            self._latency.record(r, s, moments)
+
+    def _batches(self, found: Pairs) -> list[pa.RecordBatch]:
+        """The rows of results."""
+        if found.batches is None:
+            table = side_by_side(self.rows[0].take(found.r), self.rows[1].take(found.s), self.schema)
+            found.batches = list(table.to_batches())
+        return found.batches
 
     def complete(self, below: tuple[int, int]) -> None:
         """All results of tuples below these numbers, with each other, have been taken."""
@@ -113,23 +154,34 @@ class Output:
     def _forget(self, side: int, horizon: int, number: int) -> None:
         """Drops rows below a place, of tuples below a number, but for those whose results wait for their order."""
         rows = self.rows[side]
-        rows.expire(horizon, number if self._order is None else self._order.oldest(side, number))
-        self.latency.forget(side, rows.oldest)
+        gone = rows.expired(horizon, number)
+        if gone and self._order is not None:
+            gone = rows.expired(horizon, self._order.oldest(side, number))
+        if not gone:
+            return
+        self._put_together()
+        rows.forget(gone)
+        self._latency.forget(side, rows.oldest)
         if self._order is not None:
             self._order.times[side].forget(rows.oldest)
+
+    def _put_together(self) -> None:
+        """Rows are about to go: what is ready is made of them before."""
+        self._measure()
+        for found in self._ready:
+            if isinstance(found, Pairs):
+                self._batches(found)
 
     def _release(self, mark: int) -> None:
         """Moves the punctuation on, and with it what is in order."""
         self.punctuation = mark
-        ready: list[pa.RecordBatch | Punctuation] = []
         if self._order is not None:
-            ready += self._batches(*self._order.release(mark))
+            self._leave(*self._order.release(mark))
         if self._punctuate:
-            ready.append(Punctuation(mark))
-        self._hand_out(ready)
+            self._hand_out(Punctuation(mark))
 
-    def _hand_out(self, items: list[Any]) -> None:
-        self._ready.extend(items)
+    def _hand_out(self, item: Pairs | Item) -> None:
+        self._ready.append(item)
         self._something.ring()
 
     def wait(self, timeout: float, over: Callable[[], bool]) -> int:
@@ -139,17 +191,29 @@ class Output:
             self._something.wait(min(left, 0.05))
         return len(self._ready)
 
-    def hand_over(self) -> pa.RecordBatch | Punctuation | None:
-        """The next item that is ready, once; None if another thread was faster."""
-        try:
-            return self._ready.popleft()
-        except IndexError:
-            return None
+    def hand_over(self) -> tuple[Item | None, int]:
+        """The next item that is ready, once, or None if another thread was faster; by how many more it became."""
+        found: tuple[Item | None, int] = self._section.run(self._next)
+        return found
+
+    def _next(self) -> tuple[Item | None, int]:
+        if not self._ready:
+            return None, 0
+        item = self._ready.popleft()
+        if not isinstance(item, Pairs):
+            return item, 0
+        first, *others = self._batches(item)  # several where one could not hold all of their text
+        self._ready.extendleft(reversed(others))
+        return first, len(others)
 
     def latencies(self) -> dict[str, Any]:
         """Quantiles of the latency so far, in milliseconds."""
-        found: dict[str, Any] = self._section.run(self.latency.summary)
+        found: dict[str, Any] = self._section.run(self._latencies)
         return found
+
+    def _latencies(self) -> dict[str, Any]:
+        self._measure()
+        return self._latency.summary()
 
     @property
     def waiting(self) -> int:
@@ -161,15 +225,9 @@ class Output:
         self._section.run(self._clear)
 
     def _clear(self) -> None:
+        self._put_together()
         self.rows = (Rows(self.rows[0].schema), Rows(self.rows[1].schema))
 
     def let_go(self) -> None:
         """Lets the others in again, whatever interrupted the present thread in here."""
         self._section.let_go()
-
-
-def _schema(plan: Plan) -> pa.Schema:
-    names = plan.output_names()
-    return pa.schema(
-        [field.with_name(n) for side in SIDES for field, n in zip(plan.schemas[side], names[side], strict=True)]
-    )

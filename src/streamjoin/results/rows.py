@@ -2,85 +2,148 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
 from streamjoin.codegen.records import Array
-from streamjoin.intake.columns import take_rows
+from streamjoin.intake.columns import row_numbers, without_views
+from streamjoin.intake.frames import is_foreign_frame, without_index
 
 GROWTH = 2
+SMALL, FEW = 1 << 10, 16  # rows of a batch that waits to be merged with others, and how many of these there are
 MOST_ROWS, MOST_BYTES = 1 << 20, 1 << 28  # a chunk is dropped as a whole, and copied as a whole when it grows
+
+Chunk = tuple[pa.Table, int, int]  # rows, the first one's number, their largest place
 
 
 class Rows:
-    """Consecutive chunks of one stream's rows, oldest first."""
+    """Consecutive chunks of one stream's rows, oldest first.
+
+    A chunk is found by its rows' numbers at any moment: whoever was interrupted has changed nothing or all.
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self.next = 0  # number of the next row
-        self._chunks: list[pa.RecordBatch] = []
-        self._first: list[int] = []
-        self._last_at: list[int] = []
+        self._chunks: list[Chunk] = []
+        self._small = 0  # chunks at the end that are as they came
 
     @property
     def nbytes(self) -> int:
-        return sum(chunk.nbytes for chunk in self._chunks)
+        return sum(table.nbytes for table, _, _ in self._chunks)
 
     @property
     def oldest(self) -> int:
         """The number of the oldest row that is kept."""
-        return self._first[0] if self._first else self.next
+        return self._chunks[0][1] if self._chunks else self.next
 
     def append(self, table: pa.Table, last_at: int) -> None:
         """Adds rows whose largest place is `last_at`, merging small chunks so that they stay few."""
         if not table.num_rows:
             return
-        chunk, first = single_batch(table), self.next
-        self.next += len(chunk)
-        while self._chunks and self._mergeable(chunk):
-            before = self._chunks.pop()
-            first, last_at = self._first.pop(), max(last_at, self._last_at.pop())
-            chunk = single_batch(pa.Table.from_batches([before, chunk], self.schema))
-        self._chunks.append(chunk)
-        self._first.append(first)
-        self._last_at.append(last_at)
+        chunks = [*self._chunks, (table, self.next, last_at)]
+        small = self._small + 1
+        if small == FEW or table.num_rows >= SMALL:
+            chunks = [*chunks[:-small], self._merged(chunks[-small:])]
+            while len(chunks) > 1 and _mergeable(chunks[-2][0], chunks[-1][0]):
+                chunks[-2:] = [self._merged(chunks[-2:])]
+            small = 0
+        self._chunks = chunks
+        self._small = small
+        self.next += table.num_rows
 
-    def _mergeable(self, chunk: pa.RecordBatch) -> bool:
-        before = self._chunks[-1]
-        return (
-            len(before) < GROWTH * len(chunk)
-            and len(before) + len(chunk) <= MOST_ROWS
-            and before.nbytes + chunk.nbytes <= MOST_BYTES
-        )
+    def _merged(self, chunks: list[Chunk]) -> Chunk:
+        whole = single_batch(pa.concat_tables([table for table, _, _ in chunks]))
+        return pa.Table.from_batches([whole], self.schema), chunks[0][1], max(at for _, _, at in chunks)
 
     def take(self, numbers: Array) -> pa.Table:
         """The rows with these numbers, in their order."""
-        home = np.searchsorted(np.asarray(self._first), numbers, side="right") - 1
-        used = np.unique(home)
+        chunks = self._chunks
+        home = np.searchsorted([first for _, first, _ in chunks], numbers, side="right") - 1
+        order = np.argsort(home, kind="stable")
+        used, starts = np.unique(home[order], return_index=True)
         if len(used) == 1:
-            chunk = int(used[0])
-            return self._take(chunk, numbers)
-        pieces, order = [], np.empty(len(numbers), np.int64)
-        done = 0
-        for chunk in used:
-            where = np.flatnonzero(home == chunk)
-            pieces.append(self._take(int(chunk), numbers[where]))
-            order[where] = np.arange(done, done + len(where))
-            done += len(where)
-        return take_rows(pa.concat_tables(pieces), order)
+            table, first, _ = chunks[used[0]]
+            return take_rows(table, numbers - first)
+        pieces = []
+        for chunk, (start, stop) in zip(used, pairwise([*starts, len(order)]), strict=True):
+            table, first, _ = chunks[chunk]
+            pieces.append(take_rows(table, numbers[order[start:stop]] - first))
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return take_rows(pa.concat_tables(pieces), back)
 
-    def _take(self, chunk: int, numbers: Array) -> pa.Table:
-        return take_rows(pa.Table.from_batches([self._chunks[chunk]]), numbers - self._first[chunk])
-
-    def expire(self, horizon: int, below: int) -> None:
-        """Forgets chunks that lie wholly below the horizon, of rows whose numbers lie below a number."""
+    def expired(self, horizon: int, below: int) -> int:
+        """How many chunks lie wholly below the horizon, of rows whose numbers lie below a number."""
         gone = 0
-        while gone < len(self._chunks) and self._last_at[gone] < horizon:
-            if self._first[gone] + len(self._chunks[gone]) > below:
+        for table, first, last_at in self._chunks:
+            if last_at >= horizon or first + table.num_rows > below:
                 break
             gone += 1
-        if gone:
-            del self._chunks[:gone], self._first[:gone], self._last_at[:gone]
+        return gone
+
+    def forget(self, chunks: int) -> None:
+        """Drops the oldest chunks."""
+        self._chunks = self._chunks[chunks:]
+        self._small = min(self._small, len(self._chunks))
+
+
+def _mergeable(before: pa.Table, chunk: pa.Table) -> bool:
+    return (
+        before.num_rows < GROWTH * chunk.num_rows
+        and before.num_rows + chunk.num_rows <= MOST_ROWS
+        and bool(before.nbytes + chunk.nbytes <= MOST_BYTES)
+    )
+
+
+def take_rows(table: pa.Table, rows: Array) -> pa.Table:
+    """The rows with these numbers; in several chunks where one could not hold all of their text."""
+    try:
+        return table.take(row_numbers(rows))
+    except pa.ArrowNotImplementedError:  # Arrow can neither take rows of views nor encode them
+        plain = without_views(table)
+        if plain is table:
+            raise
+        return take_rows(plain, rows).cast(table.schema)
+    except pa.ArrowInvalid:
+        if len(rows) < 2:
+            raise
+        half = len(rows) // 2
+        return pa.concat_tables([take_rows(table, rows[:half]), take_rows(table, rows[half:])])
+
+
+def side_by_side(r: pa.Table, s: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Result rows: the columns of both, under the names of the result."""
+    return pa.table([*r.columns, *s.columns], schema=schema)
+
+
+def gather(
+    frames: tuple[Any, Any], tables: tuple[pa.Table, pa.Table], rows: tuple[Array, Array], schema: pa.Schema
+) -> Any:
+    """Rows of two tables side by side, as a table of the frames' kind: pandas and Polars keep their own cells.
+
+    `tables` are the frames as Arrow tables, which is what comes back of every other kind.
+    """
+    if not is_foreign_frame(frames[0]):
+        return _gathered(tables, rows, schema)
+    import narwhals.stable.v2 as nw
+
+    native = [nw.from_native(frame, eager_only=True, pass_through=True) for frame in frames]
+    if not all(isinstance(frame, nw.DataFrame) for frame in native):
+        return _gathered(tables, rows, schema)
+    names, pieces = iter(schema.names), []
+    for frame, chosen in zip(native, rows, strict=True):
+        taken = frame[chosen, :]
+        taken = taken.rename({old: next(names) for old in taken.columns})
+        pieces.append(nw.from_native(without_index(taken.to_native()), eager_only=True))
+    return nw.to_native(nw.concat(pieces, how="horizontal"))
+
+
+def _gathered(tables: tuple[pa.Table, pa.Table], rows: tuple[Array, Array], schema: pa.Schema) -> pa.Table:
+    return side_by_side(take_rows(tables[0], rows[0]), take_rows(tables[1], rows[1]), schema)
 
 
 def widened(schema: pa.Schema) -> pa.Schema:

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from streamjoin.access.band.frozen import span
 from streamjoin.codegen.records import Array
-from streamjoin.intake.columns import take_rows
 from streamjoin.predicate.tree import OTHER
+from streamjoin.results.rows import take_rows
 from streamjoin.spark.cell_kernels import Arrived, Chunk, Engine
 from streamjoin.spark.chunk_files import ChunkCache
 from streamjoin.spark.spec import FIRST, JoinSpec

@@ -15,9 +15,9 @@ from streamjoin.access.band.frozen import Arrays, freeze
 from streamjoin.access.tuples import Tuples
 from streamjoin.codegen.intrinsics import FARTHEST
 from streamjoin.codegen.records import Array
-from streamjoin.intake.columns import take_rows
 from streamjoin.intake.prepare import Intake
 from streamjoin.predicate.tree import OTHER
+from streamjoin.results.rows import take_rows
 from streamjoin.spark.spec import AT, BEFORE, CONTENT, FIRST, JoinSpec
 from streamjoin.spark.wire import HEAVIEST, conformed, integers, row_bytes, with_integers
 

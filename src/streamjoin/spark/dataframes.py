@@ -20,6 +20,7 @@ from pyspark.sql.types import DataType, MapType, StructField, StructType, Varian
 
 from streamjoin.errors import SchemaError, UnsupportedError
 from streamjoin.options import SPARK, Options
+from streamjoin.results.schema import columns
 from streamjoin.spark import settings
 from streamjoin.spark.metrics import COUNTS, PREFIX
 from streamjoin.spark.processor import IN, OUT, JoinProcessor
@@ -225,11 +226,13 @@ def _hashable(t: DataType) -> bool:
 
 def _output(df_r: Any, df_s: Any, spec: JoinSpec) -> StructType:
     """The result's columns, with the types that the inputs have; all of them may be null, as in files."""
-    frames = {"r": df_r, "s": df_s}
-    fields = [StructField(new, frames[side].schema[old].dataType) for new, (side, old) in spec.output_schema().items()]
+    schemas = (df_r.schema, df_s.schema)
+    fields = [
+        StructField(column.name, schemas[column.side][column.source.name].dataType) for column in columns(spec.plan)
+    ]
     if spec.result_time:
         side = spec.result_side
-        fields.append(StructField(spec.result_time, frames[side].schema[spec.plan.times[side]].dataType))
+        fields.append(StructField(spec.result_time, schemas[side == "s"][spec.plan.times[side]].dataType))
     return StructType(fields).toNullable()
 
 

@@ -18,6 +18,7 @@ from streamjoin.plan.explain import Explanation
 from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.predicate.analysis import MAX_DIMS, Analysis, Dimension, Linear, addends
 from streamjoin.predicate.tree import Node, bottom_up, identity, physical, walk
+from streamjoin.results.schema import columns, result_schema
 from streamjoin.spark.routing import Router, divide
 from streamjoin.spark.state import FORMAT
 
@@ -72,18 +73,16 @@ class JoinSpec:
         """Of the column `result_time`."""
         return self.plan.schemas[self.result_side].field(self.plan.times[self.result_side]).type
 
-    def output_schema(self) -> dict[str, tuple[str, str]]:
-        """By name of the result's columns: side and name of the column that each comes from."""
-        names = self.plan.output_names()
-        found = {
-            new: (side, old)
-            for side in "rs"
-            for old, new in zip(self.plan.schemas[side].names, names[side], strict=True)
-        }
-        taken = {self.plan.same(name) for name in found}
+    def check_result_time(self) -> None:
+        """Refuses a `result_time` that is the name of another column."""
+        taken = {self.plan.same(column.name) for column in columns(self.plan)}
         if self.result_time is not None and self.plan.same(self.result_time) in taken:
             raise SchemaError(f'result_time="{self.result_time}" is the name of another column; choose a new one')
-        return found
+
+    def result_schema(self) -> pa.Schema:
+        """Of the results, with `result_time`."""
+        schema = result_schema(self.plan)
+        return schema.append(pa.field(self.result_time, self.result_type)) if self.result_time else schema
 
     def explanation(self) -> Explanation:
         """The routing, the copies per tuple, the cells and, given a rate, the state."""
@@ -146,7 +145,7 @@ def make_spec(
     plan = replace(plan, access=WHOLE, analysis=_limited(plan.analysis, plan.access), any_case=any_case)
     router, reasons = choose_router(plan.analysis, cells, options.split, options.bucket, options.rates or (1.0, 1.0))
     spec = JoinSpec(plan, router, streaming, options.result_time, options.rates, reasons)
-    spec.output_schema()
+    spec.check_result_time()
     spec.identity  # noqa: B018  decided here, and shipped with the rest
     if any(node.op == "function" for node in walk(plan.analysis.tree)):
         _compile(plan)

@@ -28,7 +28,7 @@ def meet_tables(engine: Engine, cell: int, left: pa.Table, right: pa.Table) -> p
         chunks = [engine.chunk(stored, part, reach) for part in sides[stored]]
         for arrived in sides[probing]:
             found += engine.meet(probing, arrived, chunks, cell)
-    return pa.concat_tables(found) if found else _nothing(engine)
+    return pa.concat_tables(found) if found else engine.spec.result_schema().empty_table()
 
 
 def _arrive(engine: Engine, side: str, packed: pa.Table) -> list[Arrived]:
@@ -45,13 +45,3 @@ def _arrive(engine: Engine, side: str, packed: pa.Table) -> list[Arrived]:
 
 def _length(parts: list[Arrived]) -> int:
     return sum(len(part.tuples) for part in parts)
-
-
-def _nothing(engine: Engine) -> pa.Table:
-    plan = engine.plan
-    fields = [
-        pa.field(new, plan.schemas[side].field(old).type) for new, (side, old) in engine.spec.output_schema().items()
-    ]
-    if engine.spec.result_time:
-        fields.append(pa.field(engine.spec.result_time, engine.spec.result_type))
-    return pa.schema(fields).empty_table()

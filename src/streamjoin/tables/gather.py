@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.codegen.records import Array
-from streamjoin.intake.columns import flat, take_rows, without_views
+from streamjoin.intake.columns import flat, without_views
+from streamjoin.results.rows import take_rows
 from streamjoin.tables.crew import Crew
 from streamjoin.tables.layout import Sorted
 

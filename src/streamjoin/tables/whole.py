@@ -15,12 +15,14 @@ from streamjoin.algorithms import ALGORITHMS, INLINE
 from streamjoin.codegen.pairs import PairProgram
 from streamjoin.codegen.records import Array
 from streamjoin.errors import DataError, SchemaError
-from streamjoin.intake.frames import gather, is_foreign_frame, result_schema, to_arrow
+from streamjoin.intake.frames import is_foreign_frame, to_arrow
 from streamjoin.intake.prepare import compiling, times_of
 from streamjoin.options import TABLES, Options
 from streamjoin.plan.plan import Plan, make_plan
 from streamjoin.plan.shape import SCAN, Shape, Tables, shapes
 from streamjoin.plan.statistics import Dimension, equal_share
+from streamjoin.results.rows import gather
+from streamjoin.results.schema import result_schema
 from streamjoin.tables.crew import Crew, crew
 from streamjoin.tables.gather import Payload, in_row_numbers, side_by_side
 from streamjoin.tables.layout import Layout, lay_out
@@ -62,7 +64,7 @@ def join_tables(left: Any, right: Any, options: Options) -> Any:
         times = [times_of(plan, side, tables[side])[part] for side, part in zip("rs", rows, strict=True)]
         order = np.argsort(np.maximum(*times), kind="stable")
         rows = rows[0][order], rows[1][order]
-    return gather(left, right, *rows, plan.output_names())
+    return gather((left, right), (tables["r"], tables["s"]), rows, result_schema(plan))
 
 
 def _join(plan: Plan, tables: dict[str, pa.Table], stats: dict[str, Any], numbers: bool) -> pa.Table | Pairs:
@@ -131,7 +133,7 @@ class WholeJoin:
         of_r = Payload(self.tables["r"], self._layout.r, expected, self.crew)
         of_s = Payload(self.tables["s"], self._layout.s, expected, self.crew)
         self._search(lambda task, r, s: parts[task].append((of_r.take(r), of_s.take(s))))
-        schema = result_schema(self.plan.schemas, self.plan.output_names())
+        schema = result_schema(self.plan)
         return side_by_side([part for task in parts for part in task], schema)
 
     def _search(self, found: Found) -> None:
