@@ -61,7 +61,14 @@ def explain(left: Any, right: Any, options: Options) -> Explanation:
     named = (("left", left), ("right", right))
     schemas = [data if isinstance(data, pa.Schema) else to_arrow(data, what).schema for what, data in named]
     static = any(schema is not data for schema, (_, data) in zip(schemas, named, strict=True))
-    return explain_schemas(schemas[0], schemas[1], options.for_engine(LIVE), static)
+    return explain_schemas(schemas[0], schemas[1], options.for_engine(LIVE), static, _device)
+
+
+def _device(wanted: int | str | None) -> dict[str, Any]:
+    """The device that `device=` means."""
+    from streamjoin.device.devices import choose, describe
+
+    return describe(choose(wanted))
 
 
 def _on_spark(left: Any, right: Any) -> bool:

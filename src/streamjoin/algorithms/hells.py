@@ -83,6 +83,13 @@ def tiles(probes: int, words: int, most_probes: int, most_words: int) -> tuple[i
     return count, min(words, max(1, most_words // count))
 
 
+def placement(unified: bool, wanted: str) -> str:
+    """Where windows lie on a device whose memory is or is not the CPU's, as long as they fit."""
+    if wanted != "auto":
+        return wanted
+    return "host" if unified else "device"
+
+
 def _words(first: int, stop: int) -> tuple[int, int]:
     return first // WORD, -(-stop // WORD) if stop > first else first // WORD
 

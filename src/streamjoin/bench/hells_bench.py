@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamjoin import devices
 from streamjoin.access.tuples import Tuples
 from streamjoin.codegen.records import Array
+from streamjoin.device.devices import choose, describe
 from streamjoin.engine import PerSide, Setup, open_engine
 from streamjoin.errors import StreamjoinError
 from streamjoin.intake.prepare import Intake
@@ -147,7 +147,7 @@ def measure(
     report: Report = lambda text: None,
 ) -> dict[str, Any]:
     """Comparisons per second by window size at the paper's selectivity, and by selectivity at one window size."""
-    device = devices.chosen(None)
+    device = describe(choose(None))
     report(f"device: {device['name']}, {device['compute_units']} compute units")
     by_window = [_point(Workload(size, PAPER), seconds, report) for size in windows]
     by_selectivity = [_point(Workload(selective_window, part), seconds, report) for part in selectivities]

@@ -151,13 +151,14 @@ def _opencl() -> Finding:
         return Finding("opencl", None, "PyOpenCL is not installed; only joins on a device need it", install)
     try:
         from streamjoin.device.devices import REMEDY
-        from streamjoin.devices import examined
+        from streamjoin.device.known import apart, listed_apart
 
-        devices = examined()
+        listed = listed_apart()  # no driver is loaded into this process
     except ImportError as error:  # the dependencies below tell what is missing
         return Finding("opencl", None, f"not known: {error}", _REPAIR)
-    if not devices or isinstance(devices, str):
-        return Finding("opencl", None, f"PyOpenCL finds no device{': ' if devices else ''}{devices or ''}", install)
+    if not listed or isinstance(listed, str):
+        return Finding("opencl", None, f"PyOpenCL finds no device{': ' if listed else ''}{listed or ''}", install)
+    devices = [device | {"trouble": apart(k)} for k, device in enumerate(listed)]
     found = "; ".join(
         f"{k}: {device['name']} ({device['type']}, {device['platform']}, {device['compute_units']} compute units, "
         f"{device['memory_bytes'] / 2**30:.1f} GiB{' shared with the CPU' * device['unified_memory']}) "

@@ -22,13 +22,6 @@ ALIGNED = 64
 SHARE = 0.4  # of the device's memory, for one window
 
 
-def placement(unified: bool, wanted: str) -> str:
-    """Where windows lie on a device whose memory is or is not the CPU's, as long as they fit."""
-    if wanted != "auto":
-        return wanted
-    return "host" if unified else "device"
-
-
 class Window:
     """One window on a device: its FIFO, array by array. All commands go through its queue, in order."""
 

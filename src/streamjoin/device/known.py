@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.algorithms.hells import WORD
+from streamjoin.algorithms.hells import WORD, placement
 from streamjoin.codegen.program import Program
 from streamjoin.codegen.records import Array
-from streamjoin.device.buffers import Bitmap, Window, placement, stage
+from streamjoin.device.buffers import Bitmap, Window, stage
 from streamjoin.device.build import built, context_of
 from streamjoin.device.devices import denormals, describe, devices, opencl
 from streamjoin.device.opencl_text import GROUP, HEAD, Source, together

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from streamjoin.access.tuples import Tuples
-from streamjoin.algorithms.hells import WORD, tiles
+from streamjoin.algorithms.hells import WORD, placement, tiles
 from streamjoin.codegen.records import Array
-from streamjoin.device.buffers import Bitmap, Window, placement, stage
+from streamjoin.device.buffers import Bitmap, Window, stage
 from streamjoin.device.build import built, context_of
 from streamjoin.device.devices import choose, denormals, describe, opencl
 from streamjoin.device.interpreter import Clock, Comparison, Events, Interpreter

@@ -16,35 +16,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamjoin import metrics
 from streamjoin.access.tuples import Tuples
 from streamjoin.codegen.records import Array
 from streamjoin.engine import Engine, PerSide, Setup, open_engine
-from streamjoin.errors import ClosedError, LateError, SchemaError, StreamjoinError, WindowError, shown
+from streamjoin.errors import ClosedError, SchemaError, StreamjoinError, WindowError
 from streamjoin.intake.batches import as_table
-from streamjoin.intake.columns import show_time
 from streamjoin.intake.prepare import Intake
 from streamjoin.interrupts import Section
+from streamjoin.live.stream import Stream, delay_of
 from streamjoin.options import LIVE, LONGEST_BATCH, LiveOptions, Options, constructed
 from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.results.output import Output, Punctuation, Snapshot
-from streamjoin.results.rows import single_batch, take_rows, widened
+from streamjoin.results.rows import take_rows, widened
 from streamjoin.windows import SINCE_EVER
-from streamjoin.windows.duration import ticks
-from streamjoin.windows.watermark import Watermark
 
 CHUNK = LONGEST_BATCH  # tuples of one push after which workers are told what has expired
-
-
-class Stream:
-    """What the join knows of one side."""
-
-    def __init__(self, schema: pa.Schema, max_delay: int) -> None:
-        self.schema = schema
-        self.watermark = Watermark(max_delay)
-        self.pushed = 0  # tuples accepted, which is also the next position
-        self.late = 0
-        self.shed = 0
-        self.kept_back: list[pa.RecordBatch] = []
 
 
 class Join:
@@ -83,11 +70,11 @@ class Join:
         ordered, punctuations = options.ordered, options.punctuations
         if (ordered or punctuations) and self.plan.unit is None:
             raise WindowError('ordered results and punctuations need time columns; give time="ts"')
-        delay = self._delay(options.max_delay)
+        delay = delay_of(self.plan, options.max_delay)
         self._intake = Intake(self.plan, self.plan.program())
-        self._late_policy = options.late
         self._shedding = options.overload == "shed"
-        self._streams = (Stream(r, delay), Stream(s, delay))
+        r, s = (Stream(k, schema, self.plan, self._intake, delay, options.late) for k, schema in enumerate((r, s)))
+        self._streams = (r, s)
         # Is lateness a matter here? A window of rows alone knows none.
         self._timely = self.plan.unit is not None and (not self.plan.window.by_rows or ordered or punctuations)
         self._output = Output(self.plan, ordered, punctuations)
@@ -131,10 +118,10 @@ class Join:
 
     def _advance(self, r: Any, s: Any) -> None:
         self._check_open()
-        promised = {side: self._as_ticks(side, time) for side, time in enumerate((r, s)) if time is not None}
+        promised = [(x, x.ticks(time)) for x, time in zip(self._streams, (r, s), strict=True) if time is not None]
         self._section.under_way = "advance"
-        for side, time in promised.items():
-            self._streams[side].watermark.promise(time)
+        for stream, time in promised:
+            stream.watermark.promise(time)
         self._moved_on()
 
     def poll(self, timeout: float = 0.0) -> Iterator[pa.RecordBatch | Punctuation]:
@@ -183,9 +170,8 @@ class Join:
 
     def _hand_back(self, handed: list[tuple[str, pa.RecordBatch]]) -> None:
         self._section.under_way = "late"
-        handed += [(name, b) for name, stream in zip(SIDES, self._streams, strict=True) for b in stream.kept_back]
         for stream in self._streams:
-            stream.kept_back = []
+            handed += stream.hand_back()
 
     def close(self) -> None:
         """Ends both streams. Everything pushed has been joined; what is ready stays in poll().
@@ -236,50 +222,31 @@ class Join:
                 raise
 
     def stats(self) -> dict[str, Any]:
-        """What has happened so far.
+        """What has happened so far: figures of the join, of each side and of each worker.
 
-        Per side: tuples pushed, late and shed, the window and its bytes. For the join: results, comparisons, rates per
-        second, latency in milliseconds (arrival of the later tuple until the result is handed out), the punctuation and
-        how far it lies behind the input, results waiting for their order. Per worker: windows, comparisons per second,
-        queue depth, messages and tuples forwarded.
+        {figures}
         """
-        engine, output = self._engine.stats(), self._output
         seconds = max(clock.perf_counter() - self._started, 1e-9)
-        sides = {}
-        for side, stream, rows in zip(SIDES, self._streams, output.rows, strict=True):
-            counts = {"pushed": stream.pushed, "late": stream.late, "shed": stream.shed}
-            rate = {"pushed_per_s": stream.pushed / seconds}
-            sides[side] = counts | rate | engine[side] | {"payload_bytes": rows.nbytes}
-        for worker in engine["workers"]:
-            worker["comparisons_per_s"] = worker["comparisons"] / seconds
-        mark = self._mark()
-        return {
+        engine, output, mark = self._engine.stats(), self._output, self._mark()
+        for stream, rows in zip(self._streams, output.rows, strict=True):
+            counts = {"pushed": stream.pushed, "late": stream.late, "shed": stream.shed, "payload_bytes": rows.nbytes}
+            engine[stream.name] = metrics.report(metrics.SIDE, counts | engine[stream.name], seconds)
+        engine["workers"] = [metrics.report(metrics.WORKER, worker, seconds) for worker in engine["workers"]]
+        promised = output.punctuation > SINCE_EVER
+        own = {
             "algorithm": self.plan.algorithm,
             "access": self.plan.access,
-            **sides,
             "seconds": seconds,
             "results": output.results,
-            "results_per_s": output.results / seconds,
-            "comparisons": engine["comparisons"],
-            "comparisons_per_s": engine["comparisons"] / seconds,
             "latency_ms": output.latencies(),
-            "punctuation": None if output.punctuation == SINCE_EVER else output.punctuation,
-            "punctuation_lag": mark - output.punctuation if SINCE_EVER < output.punctuation <= mark else None,
+            "punctuation": output.punctuation if promised else None,
+            "punctuation_lag": mark - output.punctuation if promised and output.punctuation <= mark else None,
             "order_buffer": output.waiting,
             "order_buffer_max": output.buffered,
-            "workers": engine["workers"],
-            **({"device": engine["device"]} if "device" in engine else {}),
         }
+        return metrics.report(metrics.JOIN, own | engine, seconds)
 
-    def _delay(self, max_delay: Any) -> int:
-        if self.plan.unit is None or (isinstance(max_delay, int) and max_delay == 0):
-            if max_delay != 0:
-                raise WindowError(f'max_delay={shown(max_delay)} needs time columns; give time="ts"')
-            return 0
-        delay = ticks(max_delay, self.plan.unit, "max_delay")
-        if delay < 0:
-            raise WindowError(f"max_delay={shown(max_delay)} is negative; it says by how much a tuple may be late")
-        return delay
+    stats.__doc__ = metrics.documented(stats.__doc__)
 
     def _check_open(self) -> None:
         if not self._closed:
@@ -333,8 +300,8 @@ class Join:
 
     def _take(self, side: int, data: Any, moment: int) -> None:
         self._check_open()
-        stream, name = self._streams[side], f"push_{SIDES[side]}"
-        table = as_table(SIDES[side], data, stream.schema)
+        stream = self._streams[side]
+        name, table = f"push_{stream.name}", as_table(stream.name, data, stream.schema)
         if self._timely and not self._shedding:
             self._section.under_way = name
             if self._engine.push(side, table, stream.watermark, partial(self._taken, side, table, moment)):
@@ -343,9 +310,8 @@ class Join:
             self._section.under_way = None  # it has changed nothing
         shed = table.num_rows - self._engine.admit(side, table.num_rows) if self._shedding else 0
         admitted = table = table.slice(0, table.num_rows - shed)
-        times = self._intake.times(side, table) if self.plan.unit is not None else None
-        late = self._late_rows(side, table, times)
-        if late is not None and times is not None:
+        times, late = stream.times(table), None
+        if times is not None and self._timely and (late := stream.late_rows(table, times)) is not None:
             on_time = np.flatnonzero(~late)
             table, times = take_rows(table, on_time), times[on_time]
         first_position = stream.pushed
@@ -358,7 +324,7 @@ class Join:
         self._section.under_way = name  # from here on the tuples are part of the join: what goes wrong ends it
         stream.shed += shed
         if late is not None:
-            self._set_aside(stream, take_rows(admitted, np.flatnonzero(late)))
+            stream.set_aside(take_rows(admitted, np.flatnonzero(late)))
         self._accept(side, table, times, batch, kept, moment)
 
     def _accept(
@@ -418,46 +384,3 @@ class Join:
     def _expire(self) -> None:
         r, s = self._streams
         self._engine.expire(self._horizons(), (r.pushed, s.pushed))
-
-    def _late_rows(self, side: int, table: pa.Table, times: Array | None) -> Array | None:
-        """Which rows came too late for their window; None if none did. Changes nothing."""
-        if times is None or not self._timely:
-            return None
-        watermark = self._streams[side].watermark
-        late = watermark.late(times)
-        if late is None or self._late_policy != "error":
-            return late
-        row, name = int(np.argmax(late)), self.plan.times[SIDES[side]]
-        reached = max(int(times[:row].max()) if row else SINCE_EVER, watermark.newest)
-        unit = str(self.plan.unit)
-        reason = (
-            f"the stream was promised to have passed {show_time(watermark.promised, unit)}; promise less in advance()"
-            if int(times[row]) < watermark.promised
-            else f"the stream has reached {show_time(reached, unit)}; raise max_delay"
-        )
-        raise LateError(
-            f"{SIDES[side]}.{name} = {table.column(name)[row].as_py()} in row {row} came too late: {reason}, "
-            'or choose late="drop" or "keep"'
-        )
-
-    def _set_aside(self, stream: Stream, late: pa.Table) -> None:
-        stream.late += late.num_rows
-        if self._late_policy == "keep":
-            stream.kept_back.append(single_batch(late))
-
-    def _as_ticks(self, side: int, time: Any) -> int:
-        name = SIDES[side]
-        field = self._streams[side].schema.field(self.plan.times[name]) if self.plan.unit else None
-        if field is None:
-            raise WindowError('advance() needs time columns; give time="ts"')
-        whole = self.plan.unit != "int" or (isinstance(time, (int, np.integer)) and not isinstance(time, bool))
-        try:
-            column = pa.array([time], field.type) if whole else None
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            column = None
-        if column is None:
-            kind = "an integer" if self.plan.unit == "int" else "a datetime"
-            raise WindowError(
-                f"advance({name}={shown(time)}): {name}.{field.name} has type {field.type}; give {kind} that fits it"
-            )
-        return int(self._intake.times(side, pa.table({field.name: column}))[0])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from streamjoin import devices
 from streamjoin.algorithms import ALGORITHMS, DEVICE, THREADS
+from streamjoin.algorithms.hells import placement
 from streamjoin.options import Options
 from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.predicate.analysis import Dimension
@@ -55,8 +55,16 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static: bool = False) -> Explanation:
+def explain(
+    schema_r: pa.Schema,
+    schema_s: pa.Schema,
+    options: Options,
+    static: bool,
+    device_facts: Callable[[int | str | None], dict[str, Any]],
+) -> Explanation:
     """Which keys were found, which access path was chosen, and why. `static`: of tables, not of streams.
+
+    `device_facts` describes the device that `device=` means, if one is needed.
 
     >>> import pyarrow as pa, streamjoin as sj
     >>> r = pa.schema({"ts": pa.int64(), "x": pa.int32()})
@@ -76,7 +84,7 @@ def explain(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static: 
     decided = {"algorithm": plan.algorithm, "workers": plan.workers, "layout": plan.layout, "access": plan.access}
     shown = {"algorithm": f"{plan.algorithm}{_spread(plan)}"}
     if ALGORITHMS[plan.algorithm].engine == DEVICE:
-        decided["device"] = device = devices.chosen(plan.device)
+        decided["device"] = device = device_facts(plan.device)
         shown["device"] = _placed(plan, device)
     return Explanation(plan, decided, shown | {"access": plan.access}, plan.reasons)
 
@@ -84,7 +92,7 @@ def explain(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static: 
 def _placed(plan: Plan, device: dict[str, Any]) -> str:
     """The device, and where its windows will lie."""
     shared = device["unified_memory"]
-    where = devices.placement(shared, plan.memory)
+    where = placement(shared, plan.memory)
     why = "asked for" if plan.memory != "auto" else f"{'unified' if shared else 'its own'} memory"
     return f"{device['name']} ({device['type']}), windows in {where} memory: {why}"
 

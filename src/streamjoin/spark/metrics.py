@@ -7,18 +7,10 @@ from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from streamjoin.metrics import CELL
+
 PREFIX = "streamjoin"
-COUNTS = (
-    "results",
-    "late",
-    "comparisons",
-    "cells",
-    "chunks",
-    "cache_hits",
-    "cache_misses",
-    "state_rows",
-    "state_bytes",
-)
+COUNTS = tuple(figure.name for figure in CELL)
 MALFORMED = "malformed"  # counted where a pipeline drops rows, before they come to the join
 
 
