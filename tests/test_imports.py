@@ -106,7 +106,8 @@ FLOORS = [
     ("live", "threads", "device", "tables", "spark"),
     ("api",),
     ("testing",),
-    ("bench", "lab", "warm"),
+    ("bench", "warm"),
+    ("lab",),
     ("cli",),
 ]
 FLOOR = {room: k for k, rooms in enumerate(FLOORS) for room in rooms}

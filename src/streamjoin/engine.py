@@ -35,6 +35,8 @@ class Setup:
     layout: tuple[int, int]  # of a grid
     batch: int = 64
     pin: bool = False
+    synchronous: bool = False  # on a device: a push returns when its bitmaps have been read (HELLS-Join, figure 4)
+    trace: list[tuple[str, int, int]] | None = None  # on a device: gets every step, its begin and its end
 
     @property
     def queue(self) -> int:

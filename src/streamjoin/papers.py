@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Array = npt.NDArray[Any]
+Columns = tuple[Array, Array, Array]  # times in microseconds, integers, floats
 
 LOWEST, HIGHEST, HALF_WIDTH = 1, 10_000, 10
 EQUALITY = "r.x = s.a"
@@ -32,40 +33,66 @@ def schema(side: str) -> pa.Schema:
     return pa.schema({"ts": pa.timestamp("us"), number: pa.int32(), real: pa.float32()})
 
 
+def tuples(
+    side: str, first: int, end: int, rate: float, *, seed: int = 0, highest: int = HIGHEST, start: int = 0
+) -> Columns:
+    """Tuples first..end-1 of one stream: times in microseconds, integers in 1..highest, floats in 1..10,000.
+
+    Tuple n is a function of n alone, so that any part of a stream can be made again.
+
+    >>> whole, part = tuples("r", 0, 10, 1000), tuples("r", 4, 6, 1000)
+    >>> all((a[4:6] == b).all() for a, b in zip(whole, part))
+    True
+    """
+    number = np.arange(first, end, dtype=np.int64)
+    key = np.uint64((seed << 8 | ord(side)) & 0xFFFF_FFFF_FFFF_FFFF)
+    ts = start + (number * MICROSECONDS // rate).astype(np.int64)
+    with np.errstate(over="ignore"):
+        key = _mixed(np.array([key]))[0]
+        integer = LOWEST + (_unit(number, key) * highest).astype(np.int32)
+        real = (LOWEST + _unit(number, ~key) * (HIGHEST - LOWEST)).astype(np.float32)
+    return ts, integer, real
+
+
+def _unit(number: Array, key: Any) -> Array:
+    """For each number a value in [0, 1) that depends on it and the key."""
+    return (_mixed(number.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + key) >> np.uint64(11)) * 2.0**-53
+
+
+def _mixed(bits: Array) -> Array:
+    """The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every bit of the input moves every bit of the output."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Array = bits ^ (bits >> np.uint64(31))
+    return mixed
+
+
+def table(side: str, columns: Columns) -> pa.Table:
+    """Tuples as an Arrow table of the stream's schema."""
+    ts, integer, real = columns
+    return pa.table([pa.array(ts).view(pa.timestamp("us")), integer, real], schema=schema(side))
+
+
 @dataclass
 class Source:
-    """One stream at a constant rate. Remembers what it sent, so that a result can be checked."""
+    """One stream at a constant rate, in order. Knows what it sent, so that a result can be checked."""
 
     side: str
     rate: float
     highest: int = HIGHEST
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        self._random = np.random.default_rng([self.seed, ord(self.side)])
-        self._sent: list[tuple[Array, Array, Array]] = []
-        self.count = 0
+    count: int = 0  # tuples sent so far
 
     def batch(self, n: int) -> pa.Table:
         """The next n tuples."""
-        ts = ((np.arange(self.count, self.count + n) * MICROSECONDS) / self.rate).astype(np.int64)
-        number = self._random.integers(LOWEST, self.highest + 1, n, dtype=np.int32)
-        real = self._random.uniform(LOWEST, HIGHEST, n).astype(np.float32)
-        self._sent.append((ts, number, real))
-        self.count += n
-        return pa.table([pa.array(ts).view(pa.timestamp("us")), number, real], schema=schema(self.side))
+        first, self.count = self.count, self.count + n
+        return table(self.side, tuples(self.side, first, self.count, self.rate, highest=self.highest))
 
-    def sent(self) -> tuple[Array, Array, Array]:
+    def sent(self) -> Columns:
         """All that was sent: times in microseconds, ints, floats."""
-        if len(self._sent) > 1:
-            parts = [np.concatenate(part) for part in zip(*self._sent, strict=True)]
-            self._sent = [(parts[0], parts[1], parts[2])]
-        return self._sent[0]
+        return tuples(self.side, 0, self.count, self.rate, highest=self.highest)
 
 
-def partners(
-    r: tuple[Array, Array, Array], s: tuple[Array, Array, Array], window: int, equality: bool
-) -> Iterator[Array]:
+def partners(r: Columns, s: Columns, window: int, equality: bool) -> Iterator[Array]:
     """For each r tuple the positions of its partners in s, by looking at every s in the window: slow and obvious."""
     times = s[0]
     for ts, number, real in zip(*r, strict=True):

@@ -26,8 +26,7 @@ import pytest
 
 import streamjoin as sj
 from streamjoin.bench.demo import expected_pairs, verify
-from streamjoin.papers import BAND
-from streamjoin.spark.pipeline.generator import papers
+from streamjoin.papers import BAND, tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -165,7 +164,7 @@ def finish(start: Callable[..., Command], folder: Path) -> None:
     assert code == 0, errors
     check_clean(errors)
     assert last.said()["finished"]
-    r, s = (papers(side, 0, TUPLES, RATE, start=START) for side in "rs")
+    r, s = (tuples(side, 0, TUPLES, RATE, start=START) for side in "rs")
     wanted = expected_pairs(r, s, 1_000_000)
     assert len(wanted) > 100
     verify(written(folder / "out"), wanted)

@@ -264,7 +264,7 @@ def test_the_console_needs_no_checkpoint(spark: Any, tmp_path: Path) -> None:
 
 
 def test_the_demo_verifies_itself(spark: Any) -> None:
-    from streamjoin.bench.spark_demo import run_verified
+    from streamjoin.bench.demo import run_verified
 
     stages: list[str] = []
     done = run_verified(spark, 3_000, 500, "3 seconds", lambda stage, figures: stages.append(stage), Stop())
@@ -317,12 +317,12 @@ def test_ctrl_c_stops_and_the_same_command_goes_on(tmp_path: Path, spark: Any) -
     assert said["finished"] and said["resumed"]
     assert not [line for line in done.stderr.decode().splitlines() if "WARN" in line or "ERROR" in line]
 
-    from streamjoin.spark.pipeline.generator import papers
+    from streamjoin.papers import tuples
 
     columns = {"r": ("x", "y"), "s": ("a", "b")}
     sides = []
     for side, names in columns.items():
-        ts, number, real = papers(side, 0, 8_000, 4_000, start=START)
+        ts, number, real = tuples(side, 0, 8_000, 4_000, start=START)
         sides.append(pa.table({"ts": pa.array(ts).cast(pa.timestamp("us", "UTC")), names[0]: number, names[1]: real}))
     on = "r.x BETWEEN s.a - 10 AND s.a + 10 AND r.y BETWEEN s.b - 1000 AND s.b + 1000"
     wanted = sj.join(*sides, on=on, within="1 second", time="ts")

@@ -186,10 +186,10 @@ def test_a_checkpoint_belongs_to_one_pipeline(tmp_path: Path) -> None:
 
 
 def test_the_generator_is_a_function_of_the_number() -> None:
-    from streamjoin.spark.pipeline.generator import papers
+    from streamjoin.papers import tuples
 
-    whole = papers("r", 0, 20_000, 1_000)
-    cuts = [papers("r", a, b, 1_000) for a, b in ((0, 1), (1, 7_000), (7_000, 20_000))]
+    whole = tuples("r", 0, 20_000, 1_000)
+    cuts = [tuples("r", a, b, 1_000) for a, b in ((0, 1), (1, 7_000), (7_000, 20_000))]
     for column, *parts in zip(whole, *cuts, strict=True):
         assert np.array_equal(column, np.concatenate(parts))
     times, integers, reals = whole
@@ -198,7 +198,7 @@ def test_the_generator_is_a_function_of_the_number() -> None:
     assert integers.min() >= 1 and integers.max() <= 10_000 and abs(integers.mean() - 5_000) < 100
     assert reals.min() >= 1 and reals.max() <= 10_000 and abs(reals.mean() - 5_000) < 100
     assert abs(np.corrcoef(integers, reals)[0, 1]) < 0.05
-    for other in (papers("s", 0, 100, 1_000), papers("r", 0, 100, 1_000, seed=1)):
+    for other in (tuples("s", 0, 100, 1_000), tuples("r", 0, 100, 1_000, seed=1)):
         assert not np.array_equal(other[1], integers[:100])
 
 

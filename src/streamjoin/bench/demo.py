@@ -1,21 +1,32 @@
-"""The papers' workload through a live join, with progress, checked against a look at every pair at the end."""
+"""The papers' workload through a live join or a Spark pipeline, with progress, checked by a look at every pair."""
 
 from __future__ import annotations
 
+import signal
+import tempfile
 import time
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamjoin import papers
 from streamjoin.errors import StreamjoinError
+from streamjoin.exits import signalled
 from streamjoin.intake.columns import as_numpy, flat
 from streamjoin.live.join import Join
 from streamjoin.machine import machine
+from streamjoin.options import Options
 from streamjoin.papers import BAND, Array, Source, partners, schema
 from streamjoin.windows.duration import parse_duration
 
+if TYPE_CHECKING:
+    from streamjoin.spark.pipeline.pipeline import Figures, Request
+    from streamjoin.spark.pipeline.stop import Stop
+
 BATCH = 500
+SPARK_TUPLES, SPARK_BATCHES = 80_000, 10
 
 
 def run(
@@ -72,6 +83,84 @@ def run(
         "access": stats["access"],
         "machine": machine(),
     }
+
+
+def run_on_spark(
+    tuples: int = SPARK_TUPLES,
+    rate: int = 2_000,
+    window: str = "15 seconds",
+    report: Callable[[str, Figures], None] = lambda stage, figures: None,
+    master: str = "local[*]",
+) -> dict[str, Any]:
+    """The same as a pipeline in local mode; verifies what its sink holds."""
+    from streamjoin.spark.pipeline.pipeline import Figures
+    from streamjoin.spark.pipeline.session import Cluster, session
+    from streamjoin.spark.pipeline.stop import Stop
+
+    stop = Stop()
+    report("starting Spark", Figures())
+    with session(Cluster(master, name="streamjoin-demo")) as spark, stop.listening():
+        return run_verified(spark, tuples, rate, window, report, stop)
+
+
+def run_verified(
+    spark: Any, tuples: int, rate: int, window: str, report: Callable[[str, Figures], None], stop: Stop
+) -> dict[str, Any]:
+    """The same in a session that is already there."""
+    from streamjoin.spark.pipeline.endpoints import SETTINGS
+    from streamjoin.spark.pipeline.generator import microseconds
+    from streamjoin.spark.pipeline.pipeline import Figures, check, run_in
+
+    figures = Figures()
+    with tempfile.TemporaryDirectory(prefix="streamjoin-demo-") as folder:
+        request = _request(Path(folder), tuples, rate, window)
+        check(request)
+        done = run_in(spark, request, stop, report, figures)
+        if not done["finished"]:
+            raise KeyboardInterrupt if stop.number in (None, signal.SIGINT) else SystemExit(signalled(stop.number))
+        report("verifying: every pair of the two streams is looked at", figures)
+        got = _sink_pairs(spark.read.parquet(request.output.place))
+    start = microseconds(SETTINGS["start"])
+    r, s = (papers.tuples(side, 0, tuples, rate, start=start) for side in "rs")
+    expected = expected_pairs(r, s, parse_duration(window) // 1000)
+    verify(got, expected)
+    return {
+        "engine": "spark",
+        "results": len(got),
+        "verified": True,
+        "tuples_per_stream": tuples,
+        "rate_per_stream": tuples / done["seconds"],
+        "comparisons": done["comparisons"],
+        "batches": done["batches"],
+        "late": done["late"],
+        "window": window,
+        "predicate": BAND,
+        "master": spark.sparkContext.master,
+        "machine": machine(),
+    }
+
+
+def _request(folder: Path, tuples: int, rate: int, window: str) -> Request:
+    from streamjoin.spark.pipeline.endpoints import sink, source
+    from streamjoin.spark.pipeline.pipeline import Request
+
+    word = f"generate://papers?rate={rate}&tuples={tuples}&batch={-(-tuples // SPARK_BATCHES)}&pace=fast"
+    return Request(
+        left=source("--left", word, None, {}, None),
+        right=source("--right", word, None, {}, None),
+        output=sink("--output", str(folder / "pairs"), "parquet", {}),
+        options=Options(on=BAND, within=window, time="ts"),
+        watermark=("1 second", "1 second"),
+        checkpoint=str(folder / "checkpoint"),
+        available_now=True,
+    )
+
+
+def _sink_pairs(frame: Any) -> Array:
+    """The results as (time of r, time of s) in microseconds, which tell the tuples of this workload apart."""
+    table = frame.select("ts_r", "ts_s").toArrow()
+    columns = [as_numpy(flat(table.column(name).cast("int64"))) for name in ("ts_r", "ts_s")]
+    return np.stack(columns, axis=1)
 
 
 def _join(window: str, algorithm: str, workers: int | str) -> Join:

@@ -1,4 +1,4 @@
-"""A parallel join under measurement: windows filled beforehand, arrivals as fast as it takes them or at a given pace.
+"""A join under measurement: windows filled beforehand, arrivals as fast as it takes them or at a given pace.
 
 Results are pairs of tuple numbers; rows are not put together. Those of a few r tuples are kept and compared with what a
 look at every s tuple finds, before any figure is given out.
@@ -16,22 +16,21 @@ import numpy as np
 
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms import ALGORITHMS
-from streamjoin.engine import PerSide, Setup
+from streamjoin.engine import PerSide, Setup, open_engine
 from streamjoin.errors import StreamjoinError
 from streamjoin.intake.prepare import Intake
 from streamjoin.options import Options
 from streamjoin.papers import BAND, MICROSECONDS, Array, Source, partners, schema
-from streamjoin.plan.plan import SIDES, make_plan
+from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.results.latency import Latency
-from streamjoin.threads.driver import Driver
-from streamjoin.threads.local import BandLocal
 from streamjoin.windows import SINCE_EVER
 from streamjoin.windows.duration import parse_duration
 from streamjoin.windows.watermark import Watermark
 
 CHECKED = 16  # r tuples, one after the other
 ALWAYS_ON_TIME = Watermark(0)
-FILL = 1 << 16
+FILL = 1 << 16  # tuples that fill a window at a time
+SAMPLE = 1000  # of each side that are compared before
 WARM_UP = 2.0  # seconds at the beginning that are not counted
 
 
@@ -55,13 +54,62 @@ class Case:
     push: int = 1024  # tuples given to the join at a time
 
 
-class Harness:
+class BareJoin:
+    """An engine that is fed with the papers' tuples and counts pairs; rows are not put together."""
+
+    def __init__(self, plan: Plan, setup: Setup | None = None) -> None:
+        self.plan = plan
+        self.results = 0
+        self._intake = Intake(plan, plan.program())
+        setup = setup or Setup(plan.algorithm, plan.workers, plan.layout)
+        self.engine = open_engine(plan, self._intake, setup, self)
+        self.engine.start()
+
+    def pairs(self, r: Array, s: Array) -> None:
+        self.results += len(r)
+
+    def complete(self, below: PerSide) -> None:
+        """Counting needs no order."""
+
+    def prepared(self, side: int, table: Any, first: int = 0) -> Tuples:
+        """Tuples as an engine takes them; all of the papers' count. Numbers begin with `first`."""
+        return self._intake.prepare(side, table, self._intake.times(side, table), 0, first)[0]
+
+    def passed(self, side: int, time: int) -> None:
+        """A stream has come to a time: what has expired of the other one goes."""
+        horizon = self.plan.window.horizon(SIDES[side], time, 0)
+        self.engine.expire((SINCE_EVER, horizon) if side == 0 else (horizon, SINCE_EVER), (0, 0))
+
+    def fill(self, sources: list[Source], tuples: int, most: int = FILL) -> None:
+        """Lets both windows grow to so many tuples without comparing them.
+
+        A few are compared before: an index cuts its cells to what has probed it.
+        """
+        for side in (0, 1, 0):
+            self._next(sources, side, min(SAMPLE, tuples // 4))
+        self.engine.wait()
+        with self.engine.filling():
+            while any(source.count < tuples for source in sources):
+                for side, source in enumerate(sources):
+                    self._next(sources, side, min(most, tuples - source.count))
+
+    def _next(self, sources: list[Source], side: int, count: int) -> None:
+        first = sources[side].count
+        self.engine.arrive(side, self.prepared(side, sources[side].batch(count), first))
+
+    def close(self) -> None:
+        """Lets everything meet, stops, and raises what went wrong."""
+        self.engine.finish()
+        self.engine.check()
+
+
+class Harness(BareJoin):
     """A join whose windows are full as they would be at the case's rate."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
         self.window = parse_duration(case.window) // 1000
-        self._plan = make_plan(
+        plan = make_plan(
             schema("r"),
             schema("s"),
             Options(
@@ -74,38 +122,20 @@ class Harness:
                 layout=case.layout or "auto" if ALGORITHMS[case.algorithm].rectangular else "auto",
             ),
         )
-        self._intake = Intake(self._plan, self._plan.program())
         self._sources = [Source(name, case.rate) for name in SIDES]
         self._logging = False
         self._log: list[tuple[int, Array, Array]] = []  # when results left, and which
-        self.results = 0
         self._kept: list[tuple[Array, Array]] = []
         self._checked = (0, 0)
         self.checked_until = 0
-        setup = Setup(case.algorithm, case.workers, self._plan.layout, case.batch)
-        self.driver = Driver(self._plan, self._intake, setup, self)
-        self.driver.start()
-        self._fill(int(self.window / MICROSECONDS * case.rate))
-
-    def _fill(self, tuples: int) -> None:
-        samples = [self._prepared(side, Source(name, 1000).batch(1000)) for side, name in enumerate(SIDES)]
-        for local in self.driver.runtime.locals:
-            if isinstance(local, BandLocal):
-                for side in (0, 1):
-                    local.expect(side, samples[1 - side])
-        with self.driver.filling():
-            while self._sources[1].count < tuples:
-                for side, source in enumerate(self._sources):
-                    self.driver.arrive(side, self._prepared(side, source.batch(min(FILL, tuples - source.count))))
-        self.filled = tuples
-        self._checked = (tuples, tuples + CHECKED)
-
-    def _prepared(self, side: int, table: Any) -> Tuples:
-        batch, _ = self._intake.prepare(side, table, self._intake.times(side, table), 0, 0)
-        return batch
+        super().__init__(plan, Setup(case.algorithm, case.workers, plan.layout, case.batch))
+        self.filled = int(self.window / MICROSECONDS * case.rate)
+        self.fill(self._sources, self.filled)
+        self.results = 0
+        self._checked = (self.filled, self.filled + CHECKED)
 
     def pairs(self, r: Array, s: Array) -> None:
-        self.results += len(r)
+        super().pairs(r, s)
         if self._logging:
             self._log.append((time.perf_counter_ns(), r.copy(), s.copy()))
         first, stop = self._checked
@@ -115,7 +145,7 @@ class Harness:
                 self._kept.append((r[mine], s[mine]))
 
     def complete(self, below: PerSide) -> None:
-        """The sample has met all that came before it. (Handshake's tuples also settle what comes later.)"""
+        """The sample has met all that came before it. (Handshake's tuples also meet what comes later.)"""
         if below[0] >= self._checked[1] > 0 and self.case.algorithm != "handshake":
             self.checked_until = self._checked[1]
 
@@ -125,15 +155,14 @@ class Harness:
 
     def _push(self, side: int, table: Any) -> None:
         times: list[Array] = []
-        if not self.driver.push(side, table, ALWAYS_ON_TIME, times.append):
-            batch = self._prepared(side, table)
+        if not self.engine.push(side, table, ALWAYS_ON_TIME, times.append):
+            batch = self.prepared(side, table)
             times.append(batch.at)
-            self.driver.arrive(side, batch)
-        horizon = self._plan.window.horizon(SIDES[side], int(times[0][-1]), 0)
-        self.driver.expire((SINCE_EVER, horizon) if side == 0 else (horizon, SINCE_EVER), (0, 0))
+            self.engine.arrive(side, batch)
+        self.passed(side, int(times[0][-1]))
 
     def comparisons(self) -> int:
-        return self.driver.comparisons()
+        return self.engine.comparisons()
 
     def run(self, seconds: float) -> tuple[float, float]:
         """As many tuples as the join takes. Returns tuples/s per stream, and comparisons/s."""
@@ -149,7 +178,7 @@ class Harness:
 
     def rest(self) -> None:
         """Waits until the workers have nothing left to do."""
-        drain(self.driver.workers)
+        drain(self.engine.workers)
         time.sleep(0.03)  # the last messages have left their queues, not yet their workers
 
     def pace(self, rate: float, batch: int, seconds: float) -> dict[str, Any]:
@@ -190,8 +219,7 @@ class Harness:
 
     def close(self) -> None:
         """Lets everything meet, and checks the sample."""
-        self.driver.finish()
-        self.driver.check()
+        super().close()
         first, stop = self._checked
         sent = self._sources[0].sent()
         sample = tuple(column[first:stop] for column in sent)

@@ -19,14 +19,12 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.access.tuples import Tuples
-from streamjoin.codegen.records import Array
+from streamjoin.bench.harness import BareJoin
 from streamjoin.device.devices import choose, describe
-from streamjoin.engine import PerSide, Setup, open_engine
 from streamjoin.errors import StreamjoinError
-from streamjoin.intake.prepare import Intake
 from streamjoin.machine import machine, usable_cores
 from streamjoin.options import Options
-from streamjoin.papers import HIGHEST, LOWEST, band, schema
+from streamjoin.papers import HIGHEST, band, schema, table, tuples
 from streamjoin.plan.plan import Plan, make_plan
 from streamjoin.windows import SINCE_EVER
 from streamjoin.windows.interval import interval
@@ -70,55 +68,39 @@ class Workload:
         on = band(half_width(self.selectivity))
         return make_plan(schema("r"), schema("s"), Options(on=on, algorithm=algorithm, workers=workers, **options))
 
-    def values(self, side: str, count: int, seed: int) -> tuple[Array, Array]:
-        random = np.random.default_rng([seed, ord(side)])
-        number = random.integers(LOWEST, HIGHEST + 1, count, dtype=np.int32)
-        return number, random.uniform(LOWEST, HIGHEST, count).astype(np.float32)
-
-    def table(self, side: str, count: int, seed: int, moment: int) -> pa.Table:
-        ts = pa.array(np.full(count, moment, np.int64)).view(pa.timestamp("us"))
-        return pa.table([ts, *self.values(side, count, seed)], schema=schema(side))
+    def table(self, side: str, first: int, count: int, seed: int, moment: int) -> pa.Table:
+        """Tuples first..first+count-1 of a stream, all at one moment."""
+        ts, integer, real = tuples(side, first, first + count, 1, seed=seed)
+        return table(side, (np.full_like(ts, moment), integer, real))
 
     def fills(self) -> Iterator[pa.Table]:
-        for seed, begin in enumerate(range(0, self.size, FILL)):
-            yield self.table("s", min(FILL, self.size - begin), seed, 0)
+        for first in range(0, self.size, FILL):
+            yield self.table("s", first, min(FILL, self.size - first), 0, 0)
 
-    def partners(self, arrivals: tuple[Array, Array]) -> list[int]:
+    def partners(self, arrivals: int, seed: int) -> list[int]:
         """By a look at every tuple: sums in single precision, as SQL says of a float column and an integer."""
-        width, counts = half_width(self.selectivity), [0] * len(arrivals[0])
+        width, counts = half_width(self.selectivity), [0] * arrivals
         wide = np.float32(width)
-        for seed, begin in enumerate(range(0, self.size, FILL)):
-            a, b = self.values("s", min(FILL, self.size - begin), seed)
-            for k, (x, y) in enumerate(zip(*arrivals, strict=True)):
+        _, *probes = tuples("r", 0, arrivals, 1, seed=seed)
+        for first in range(0, self.size, FILL):
+            _, a, b = tuples("s", first, min(first + FILL, self.size), 1)
+            for k, (x, y) in enumerate(zip(*probes, strict=True)):
                 near = np.abs(a.astype(np.int64) - int(x)) <= width
                 counts[k] += int((near & (b - wide <= y) & (y <= b + wide)).sum())
         return counts
 
 
-class Contestant:
-    """A join with its window filled. Counts results."""
+class Contestant(BareJoin):
+    """A join with its window filled."""
 
     def __init__(self, workload: Workload, algorithm: str, workers: int) -> None:
-        plan = workload.plan(algorithm, workers)
-        self._intake = Intake(plan, plan.program())
-        self.results = 0
-        self.engine = open_engine(plan, self._intake, Setup(plan.algorithm, plan.workers, plan.layout), self)
-        self.engine.start()
+        super().__init__(workload.plan(algorithm, workers))
         with self.engine.filling():
             for table in workload.fills():
                 self._arrive(1, self.prepared(1, table))
 
-    def prepared(self, side: int, table: pa.Table) -> Tuples:
-        return self._intake.prepare(side, table, self._intake.times(side, table), 0, 0)[0]
-
-    def pairs(self, r: Array, s: Array) -> None:
-        self.results += len(r)
-
-    def complete(self, below: PerSide) -> None:
-        """Results are only counted."""
-
     def batch(self, workload: Workload, count: int, seed: int) -> Tuples:
-        return self.prepared(0, workload.table("r", count, seed, 1))
+        return self.prepared(0, workload.table("r", 0, count, seed, 1))
 
     def run(self, batches: list[Tuples], seconds: float) -> float:
         """Pushes the batches in turns for so long, then waits for all results. Returns arrivals per second."""
@@ -132,11 +114,6 @@ class Contestant:
     def _arrive(self, side: int, batch: Tuples) -> None:
         self.engine.arrive(side, batch)
         self.engine.expire((2, SINCE_EVER), (0, 0))
-
-    def close(self) -> None:
-        """Ends it, and raises what went wrong."""
-        self.engine.finish()
-        self.engine.check()
 
 
 def measure(
@@ -217,8 +194,8 @@ def _steps(contestant: Contestant) -> dict[str, float]:
 
 def _verify(contestant: Contestant, workload: Workload, name: str) -> None:
     """Some arrivals, one by one."""
-    wanted = workload.partners(workload.values("r", CHECKED, 7))
-    table = workload.table("r", CHECKED, 7, 1)
+    wanted = workload.partners(CHECKED, 7)
+    table = workload.table("r", 0, CHECKED, 7, 1)
     for k, count in enumerate(wanted):
         contestant.results = 0
         contestant.run([contestant.prepared(0, table.slice(k, 1))], 0)

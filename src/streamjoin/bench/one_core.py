@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from streamjoin.access.band.index import BandStore
-from streamjoin.access.tuples import Tuples
-from streamjoin.algorithms.kang import Kang
+from streamjoin.bench.harness import BareJoin
 from streamjoin.bench.yardsticks import reference_scan
 from streamjoin.errors import OptionError, StreamjoinError
-from streamjoin.intake.prepare import Intake
 from streamjoin.machine import machine
 from streamjoin.options import Options
 from streamjoin.papers import BAND, EQUALITY, MICROSECONDS, Array, Source, partners, schema
-from streamjoin.plan.plan import SIDES, Plan, make_plan
-from streamjoin.predicate.tree import OTHER
+from streamjoin.plan.plan import SIDES, make_plan
+from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.duration import parse_duration
 
 CHECKED = 24
@@ -30,31 +26,65 @@ DEFAULTS = {  # access: predicate, window, rate to sustain, batch, largest key
 }
 
 
+class Kept(BareJoin):
+    """Keeps pairs for a check, as long as it is asked to."""
+
+    def __init__(self, on: str, within: str, access: str) -> None:
+        super().__init__(
+            make_plan(
+                schema("r"), schema("s"), Options(on=on, within=within, time="ts", access=access, algorithm="kang")
+            )
+        )
+        self.keeping = False
+        self.kept: list[tuple[Array, Array]] = []
+
+    def pairs(self, r: Array, s: Array) -> None:
+        super().pairs(r, s)
+        if self.keeping:
+            self.kept.append((r.copy(), s.copy()))
+
+    def check(self, sources: list[Source], numbers: range, window: int, equality: bool) -> None:
+        """Compares the partners that some r tuples have so far with those that a look at every s tuple finds."""
+        sample = [column[numbers.start : numbers.stop : numbers.step] for column in sources[0].sent()]
+        found_r, found_s = (np.concatenate([pair[k] for pair in self.kept] or [np.zeros(0)]) for k in (0, 1))
+        expected = partners((sample[0], sample[1], sample[2]), sources[1].sent(), window, equality)
+        for number, wanted in zip(numbers, expected, strict=True):
+            got = np.sort(found_s[found_r == number])
+            if not np.array_equal(got, wanted):
+                raise StreamjoinError(
+                    f"wrong result: r tuple {number} has {len(wanted)} partners, the join found {len(got)}"
+                )
+
+
 class Scan:
     """The 2-D band scan of one window by one batch of probes, its pairs verified."""
 
     def __init__(self, tuples: int = 1_000_000) -> None:
-        _, intake = _plan(BAND, "1 day", "scan")
-        r, s = Source("r", 1_000_000), Source("s", 1_000_000)
-        window, batch = s.batch(tuples), r.batch(SCAN_PROBES)
-        self._store = intake.store(1)
-        self._store.insert(_prepared(intake, 1, window, 0))
-        self._probes = _prepared(intake, 0, batch, 0)
-        found = _collected(self._store.probe(self._probes))
+        self._join = Kept(BAND, "1 day", "scan")
+        sources = [Source(name, 1_000_000) for name in SIDES]
+        with self._join.engine.filling():
+            self._join.engine.arrive(1, self._join.prepared(1, sources[1].batch(tuples)))
+        self._probes = self._join.prepared(0, sources[0].batch(SCAN_PROBES))
+        self._join.keeping = True
+        self._probe()
+        self._join.keeping = False
         sample = range(0, SCAN_PROBES, SCAN_PROBES // CHECKED)
-        _check(found, r, s, sample, tuples, 86_400 * MICROSECONDS, equality=False)
-        self.sent = r.sent(), s.sent()
-        self.pairs = len(found[0])
+        self._join.check(sources, sample, 86_400 * MICROSECONDS, equality=False)
+        self.sent = sources[0].sent(), sources[1].sent()
+        self.pairs = self._join.results
+
+    def _probe(self) -> None:
+        """The probes arrive and are forgotten."""
+        self._join.engine.arrive(0, self._probes)
+        self._join.engine.expire((FOREVER, SINCE_EVER), (0, 0))
 
     def run(self, seconds: float) -> float:
         """Comparisons/s on one core, with pairs emitted."""
-        rounds, start = 0, time.perf_counter()
-        self._store.comparisons = 0
-        while (elapsed := time.perf_counter() - start) < seconds or not rounds:
-            for _ in self._store.probe(self._probes):
-                pass
-            rounds += 1
-        return self._store.comparisons / elapsed
+        before, start, elapsed = self._join.engine.comparisons(), time.perf_counter(), 0.0
+        while not elapsed or elapsed < seconds:
+            self._probe()
+            elapsed = time.perf_counter() - start
+        return (self._join.engine.comparisons() - before) / elapsed
 
 
 def scan(tuples: int = 1_000_000, seconds: float = 5.0) -> dict[str, Any]:
@@ -85,87 +115,40 @@ def join(
     on, usual, usual_rate, size, highest = DEFAULTS[access]
     length, rate = window or usual, rate or usual_rate
     ticks = parse_duration(length) // 1000
-    plan, intake = _plan(on, length, access)
-    sources = {side: Source(side, rate, highest) for side in "rs"}
-    algorithm = Kang({name: intake.store(side) for side, name in enumerate(SIDES)})
+    join = Kept(on, length, access)
+    sources = [Source(name, rate, highest) for name in SIDES]
     filled = ticks // MICROSECONDS * rate
-    _prefill(algorithm, intake, sources, filled, size)
-    results, spent, rounds, kept = 0, 0.0, 0, []
-    before = sum(store.comparisons for store in algorithm.stores.values())
+    join.fill(sources, filled, most=size)
+    join.results, before = 0, join.engine.comparisons()
+    spent, rounds, join.keeping = 0.0, 0, True
     while spent < seconds or rounds < 2:
-        for number, side in enumerate(SIDES):
-            first = sources[side].count
-            table = sources[side].batch(size)
+        for side, source in enumerate(sources):
+            first, table = source.count, source.batch(size)
             start = time.perf_counter()
-            batch = _prepared(intake, number, table, first)
-            for r, s in algorithm.arrive(side, batch):
-                results += len(r)
-                if rounds == 0:
-                    kept.append((r, s))
-            algorithm.expire(OTHER[side], plan.window.horizon(side, int(batch.at[0]), 0))
+            batch = join.prepared(side, table, first)
+            join.engine.arrive(side, batch)
+            join.passed(side, int(batch.at[0]))
             spent += time.perf_counter() - start
+        if join.keeping:
+            join.keeping = False
+            numbers = range(filled, filled + size, max(1, size // CHECKED))
+            join.check(sources, numbers, ticks, equality=access == "hash")
         rounds += 1
-    numbers = range(filled, filled + size, max(1, size // CHECKED))
-    _check(_collected(kept), sources["r"], sources["s"], numbers, filled + size, ticks, equality=on == EQUALITY)
-    stores = algorithm.stores.values()
-    compared = sum(store.comparisons for store in stores) - before
+    stats = join.engine.stats()
+    sides = [stats[name] for name in SIDES]
     figure = rounds * size / spent
     return {
         "rate_per_stream": figure,
-        "window_tuples": len(algorithm.stores["r"]),
+        "window_tuples": sides[0]["window"],
         "access": access,
-        "results_per_s": results / spent,
+        "results_per_s": join.results / spent,
         "verified": True,
         "asked_rate": rate,
         "sustained": figure >= rate,
         "window": length,
         "predicate": on,
-        "comparisons_per_s": compared / spent,
+        "comparisons_per_s": (stats["comparisons"] - before) / spent,
         "batch": size,
-        "memory_per_raw_byte": sum(store.nbytes for store in stores) / sum(store.raw_bytes for store in stores),
+        "memory_per_raw_byte": sum(side["store_bytes"] for side in sides) / sum(side["raw_bytes"] for side in sides),
         "machine": machine(),
     }
-
-
-def _plan(on: str, within: str, access: str) -> tuple[Plan, Intake]:
-    plan = make_plan(schema("r"), schema("s"), Options(on=on, within=within, time="ts", access=access))
-    return plan, Intake(plan, plan.program())
-
-
-def _prepared(intake: Intake, side: int, table: Any, first: int) -> Tuples:
-    batch, kept = intake.prepare(side, table, intake.times(side, table), 0, first)
-    assert kept is None
-    return batch
-
-
-def _prefill(algorithm: Kang, intake: Intake, sources: dict[str, Source], tuples: int, size: int) -> None:
-    """Fills both windows without joining them."""
-    samples = {name: _prepared(intake, side, Source(name, 1000).batch(1000), 0) for side, name in enumerate(SIDES)}
-    for number, (side, store) in enumerate(algorithm.stores.items()):
-        if isinstance(store, BandStore):
-            store.expect(samples[OTHER[side]])
-        while sources[side].count < tuples:
-            first = sources[side].count
-            store.insert(_prepared(intake, number, sources[side].batch(min(size, tuples - first)), first))
-
-
-def _collected(chunks: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
-    found = list(chunks)
-    if not found:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return np.concatenate([a for a, _ in found]), np.concatenate([b for _, b in found])
-
-
-def _check(
-    found: tuple[Array, Array], r: Source, s: Source, numbers: range, upto: int, window: int, equality: bool
-) -> None:
-    """Compares the partners of some r tuples among the first s tuples with those that a look at every s tuple finds."""
-    sample = [column[numbers.start : numbers.stop : numbers.step] for column in r.sent()]
-    stored = [column[:upto] for column in s.sent()]
-    expected = partners((sample[0], sample[1], sample[2]), (stored[0], stored[1], stored[2]), window, equality)
-    for number, wanted in zip(numbers, expected, strict=True):
-        got = np.sort(found[1][found[0] == number])
-        if not np.array_equal(got, wanted):
-            raise StreamjoinError(
-                f"wrong result: r tuple {number} has {len(wanted)} partners, the join found {len(got)}"
-            )

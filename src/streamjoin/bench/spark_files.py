@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.papers import HIGHEST, LOWEST, MICROSECONDS, NAMES, Array
+from streamjoin.papers import HIGHEST, LOWEST, MICROSECONDS, NAMES, tuples
 
 AT_ONCE = 250_000  # tuples of a file that fills a window
 STRIPS = {"r": 0, "s": 100}  # where the strips of x begin, in every 200; each is 80 wide
@@ -31,26 +30,21 @@ class Files:
 
 def window_files(folder: Path, window: int, arrivals: int, batches: int, seconds: int) -> Files:
     """Windows of so many tuples per side, filled in strips, then arrivals of both sides at the same rate."""
-    random = np.random.default_rng(0)
     pieces: dict[str, list[pa.Table]] = {}
     for side in "rs":
         filled = [
-            _tuples(side, random, first, min(AT_ONCE, window - first), window, seconds, strips=True)
+            _tuples(side, first, min(AT_ONCE, window - first), window / seconds, strips=True)
             for first in range(0, window, AT_ONCE)
         ]
-        new = [
-            _tuples(side, random, window + k * arrivals, arrivals, window, seconds, strips=False)
-            for k in range(batches)
-        ]
+        new = [_tuples(side, window + k * arrivals, arrivals, window / seconds) for k in range(batches)]
         pieces[side] = filled + new
     return _written(folder, pieces, batches, 2 * arrivals)
 
 
 def opaque_files(folder: Path, window: int, arrivals: int, batches: int) -> Files:
     """A window of r, filled; then arrivals of s alone, all within the window of all of r."""
-    random = np.random.default_rng(1)
-    r = [_tuples("r", random, 0, window, window, 1_000, strips=False)]
-    s = [_tuples("s", random, k * arrivals, arrivals, window, 1_000, strips=False) for k in range(batches)]
+    r = [_tuples("r", 0, window, window / 1_000)]
+    s = [_tuples("s", k * arrivals, arrivals, window / 1_000) for k in range(batches)]
     nothing = {"r": r[0].slice(0, 0), "s": s[0].slice(0, 0)}
     pieces = {"r": r + [nothing["r"]] * batches, "s": [nothing["s"], *s]}
     return _written(folder, pieces, batches, arrivals)
@@ -58,23 +52,21 @@ def opaque_files(folder: Path, window: int, arrivals: int, batches: int) -> File
 
 def static_tables(folder: Path, rows: int, seconds: int) -> Files:
     """Two whole tables, of which a window holds half."""
-    random = np.random.default_rng(2)
-    pieces = {side: [_tuples(side, random, 0, rows, rows // 2, seconds, strips=False)] for side in "rs"}
+    pieces = {side: [_tuples(side, 0, rows, rows // 2 / seconds)] for side in "rs"}
     return _written(folder, pieces, 1, 2 * rows)
 
 
-def _tuples(side: str, random: Any, first: int, count: int, window: int, seconds: int, *, strips: bool) -> pa.Table:
-    """Tuples first..first+count-1 of a stream of which `window` come in `seconds`."""
-    number = np.arange(first, first + count, dtype=np.int64)
-    ts = pa.array(START + number * seconds * MICROSECONDS // window).cast(pa.timestamp("us", "UTC"))
+def _tuples(side: str, first: int, count: int, rate: float, *, strips: bool = False) -> pa.Table:
+    """Tuples first..first+count-1 of a stream, with their numbers."""
+    highest = HIGHEST // PERIOD * WIDTH if strips else HIGHEST
+    ts, integer, real = tuples(side, first, first + count, rate, highest=highest, start=START)
     if strips:
-        strip = random.integers(0, HIGHEST // PERIOD, count) * PERIOD
-        integer = strip + STRIPS[side] + random.integers(0, WIDTH, count)
-    else:
-        integer = random.integers(LOWEST, HIGHEST + 1, count)
-    real: Array = random.uniform(LOWEST, HIGHEST, count).astype(np.float32)
+        strip, place = np.divmod(integer - LOWEST, WIDTH)
+        integer = strip * PERIOD + STRIPS[side] + place
+    number = np.arange(first, first + count, dtype=np.int64)
     label = {"r": "n", "s": "m"}[side]
-    return pa.table([ts, number, integer.astype(np.int32), real], names=["ts", label, *NAMES[side]])
+    times = pa.array(ts).cast(pa.timestamp("us", "UTC"))
+    return pa.table([times, number, integer.astype(np.int32), real], names=["ts", label, *NAMES[side]])
 
 
 def _written(folder: Path, pieces: dict[str, list[pa.Table]], batches: int, arrivals: int) -> Files:

@@ -53,10 +53,10 @@ def _on_spark(window: str, asked: dict[str, Any]) -> dict[str, Any]:
     from streamjoin.spark.pipeline.session import check_installed
 
     check_installed()
-    from streamjoin.bench import spark_demo
+    from streamjoin.bench.demo import SPARK_TUPLES, run_on_spark
 
-    with Live("the papers' band join on Spark", 2 * (asked.get("tuples") or spark_demo.TUPLES)) as live:
-        return spark_demo.run(window=window, report=live, **asked)
+    with Live("the papers' band join on Spark", 2 * (asked.get("tuples") or SPARK_TUPLES)) as live:
+        return run_on_spark(window=window, report=live, **asked)
 
 
 class _Report:

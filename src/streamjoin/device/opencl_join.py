@@ -35,24 +35,13 @@ BITMAPS = 3  # per window: one is being written, one is being read, one is in be
 class Hells(Engine):
     """One join on a device, from prepared arrivals to pairs of tuple numbers."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        intake: Intake,
-        setup: Setup,
-        sink: Sink,
-        *,
-        synchronous: bool = False,
-        trace: list[tuple[str, int, int]] | None = None,
-    ) -> None:
-        """`synchronous`: a push returns when its bitmaps have been read, as in figure 4. `trace` gets the steps."""
+    def __init__(self, plan: Plan, intake: Intake, setup: Setup, sink: Sink) -> None:
         super().__init__(plan, intake, setup, sink)
         cl = opencl()
         self._source = Source(intake.program)
         self._device = choose(plan.device)
         _check(self._device, self._source)
-        self._clock = Clock(trace=trace)
-        self._synchronous = synchronous
+        self._clock = Clock(trace=setup.trace)
         self._silent = False
         self._next = [0, 0]
         self._comparisons = 0
@@ -120,7 +109,7 @@ class Hells(Engine):
             if not self._silent:
                 self._compare(side, staged, batch)
         self._next[side] += len(batch)
-        if self._synchronous:
+        if self.setup.synchronous:
             self._interpreter.wait()
         self.check()
 

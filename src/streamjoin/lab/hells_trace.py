@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import time
 
-from streamjoin.codegen.records import Array
-from streamjoin.device.opencl_join import Hells
-from streamjoin.engine import PerSide, Setup
-from streamjoin.intake.prepare import Intake
+from streamjoin.bench.harness import BareJoin
+from streamjoin.engine import Setup
 from streamjoin.options import Options
 from streamjoin.papers import BAND, Source, schema
 from streamjoin.plan.plan import SIDES, make_plan
@@ -25,42 +23,26 @@ LANES = {  # the queue of a window, or the CPU; what a step looks like
 }
 
 
-class Nobody:
-    """A sink that wants to know nothing."""
-
-    def pairs(self, r: Array, s: Array) -> None:
-        """Drops them."""
-
-    def complete(self, below: PerSide) -> None:
-        """Nobody asks."""
-
-
 def traced(synchronous: bool, window: int = 400_000, batch: int = 64, pushes: int = 3) -> Steps:
     """The steps of a few pushes of either stream against full windows, in nanoseconds from the first on."""
     plan = make_plan(schema("r"), schema("s"), Options(on=BAND, within="15 minutes", time="ts", algorithm="hells"))
-    intake, steps = Intake(plan, plan.program()), list[tuple[str, int, int]]()
-    setup = Setup(plan.algorithm, plan.workers, plan.layout)
-    join = Hells(plan, intake, setup, Nobody(), synchronous=synchronous, trace=steps)
-    join.start()
+    steps: Steps = []
+    setup = Setup(plan.algorithm, plan.workers, plan.layout, synchronous=synchronous, trace=steps)
+    join = BareJoin(plan, setup)
     sources = [Source(name, window / 900) for name in SIDES]
+    join.fill(sources, window, most=window)
 
-    def push(side: int, count: int) -> None:
-        table = sources[side].batch(count)
-        join.arrive(side, intake.prepare(side, table, intake.times(side, table), 0, 0)[0])
+    def push() -> None:
+        for side, source in enumerate(sources):
+            join.engine.arrive(side, join.prepared(side, source.batch(batch)))
 
-    with join.filling():
-        for side in (0, 1):
-            push(side, window)
-    push(0, batch)
-    push(1, batch)
-    join.wait()
+    push()
+    join.engine.wait()
     start = time.perf_counter_ns()
     for _ in range(pushes):
-        for side in (0, 1):
-            push(side, batch)
-    join.wait()
-    join.finish()
-    join.check()
+        push()
+    join.engine.wait()
+    join.close()
     return [(name, begin - start, end - start) for name, begin, end in steps if begin >= start and name in _KNOWN]
 
 

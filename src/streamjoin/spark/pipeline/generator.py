@@ -1,7 +1,7 @@
-"""The papers' two streams as a Spark source: tuple n is a function of n alone, so any batch can be read again.
+"""The papers' two streams as a Spark source.
 
 Spark asks for the tuples between two offsets, and after a failure for the same ones once more. A random generator that
-is drawn from in order could not answer that; mixing the bits of n can.
+is drawn from in order could not answer that; a function of the tuple's number can.
 """
 
 from __future__ import annotations
@@ -13,51 +13,15 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-Array = npt.NDArray[Any]
+from streamjoin.papers import HIGHEST, NAMES, tuples
 
 NAME = "streamjoin_papers"
-COLUMNS = {"r": ("x", "y"), "s": ("a", "b")}
-HIGHEST = 10_000
-MICROSECONDS = 1_000_000
 ROWS = 65_536  # of an Arrow batch
 _ENDLESS = 2**62
-
-
-def papers(
-    side: str, first: int, end: int, rate: int, *, seed: int = 0, highest: int = HIGHEST, start: int = 0
-) -> tuple[Array, Array, Array]:
-    """Tuples first..end-1 of one stream: times in microseconds, integers in 1..highest, floats in 1..10,000.
-
-    >>> whole, part = papers("r", 0, 10, 1000), papers("r", 4, 6, 1000)
-    >>> all((a[4:6] == b).all() for a, b in zip(whole, part))
-    True
-    """
-    number = np.arange(first, end, dtype=np.int64)
-    key = np.uint64((seed << 8 | ord(side)) & 0xFFFF_FFFF_FFFF_FFFF)
-    ts = start + number * MICROSECONDS // rate
-    with np.errstate(over="ignore"):
-        key = _mixed(np.array([key]))[0]
-        integer = 1 + (_unit(number, key) * highest).astype(np.int32)
-        real = (1 + _unit(number, ~key) * (HIGHEST - 1)).astype(np.float32)
-    return ts, integer, real
-
-
-def _unit(number: Array, key: Any) -> Array:
-    """For each number a value in [0, 1) that depends on it and the key."""
-    return (_mixed(number.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + key) >> np.uint64(11)) * 2.0**-53
-
-
-def _mixed(bits: Array) -> Array:
-    """The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every bit of the input moves every bit of the output."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Array = bits ^ (bits >> np.uint64(31))
-    return mixed
 
 
 def microseconds(text: str) -> int:
@@ -79,7 +43,7 @@ class Papers(DataSource):
         return NAME
 
     def schema(self) -> str:
-        integer, real = COLUMNS[self.options["side"]]
+        integer, real = NAMES[self.options["side"]]
         return f"ts TIMESTAMP, {integer} INT, {real} FLOAT"
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
@@ -142,9 +106,9 @@ class PapersReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Stretch)
-        names = ["ts", *COLUMNS[self._side]]
+        names = ["ts", *NAMES[self._side]]
         for first in range(partition.first, partition.end, ROWS):
             end = min(first + ROWS, partition.end)
-            ts, integer, real = papers(self._side, first, end, self._rate, **self._settings)
+            ts, integer, real = tuples(self._side, first, end, self._rate, **self._settings)
             times = pa.array(ts).cast(pa.timestamp("us", "UTC"))
             yield pa.RecordBatch.from_arrays([times, pa.array(integer), pa.array(real)], names=names)
