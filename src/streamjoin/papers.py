@@ -17,6 +17,7 @@ LOWEST, HIGHEST, HALF_WIDTH = 1, 10_000, 10
 EQUALITY = "r.x = s.a"
 NAMES = {"r": ("x", "y"), "s": ("a", "b")}
 MICROSECONDS = 1_000_000
+PIECE = 1 << 20  # tuples that are made at a time
 
 
 def band(width: int) -> str:
@@ -89,7 +90,12 @@ class Source:
 
     def sent(self) -> Columns:
         """All that was sent: times in microseconds, ints, floats."""
-        return tuples(self.side, 0, self.count, self.rate, highest=self.highest)
+        parts = [
+            tuples(self.side, first, min(first + PIECE, self.count), self.rate, highest=self.highest)
+            for first in range(0, max(self.count, 1), PIECE)
+        ]
+        ts, integer, real = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return ts, integer, real
 
 
 def partners(r: Columns, s: Columns, window: int, equality: bool) -> Iterator[Array]:

@@ -44,16 +44,21 @@ class Kept(BareJoin):
             self.kept.append((r.copy(), s.copy()))
 
     def check(self, sources: list[Source], numbers: range, window: int, equality: bool) -> None:
-        """Compares the partners that some r tuples have so far with those that a look at every s tuple finds."""
-        sample = [column[numbers.start : numbers.stop : numbers.step] for column in sources[0].sent()]
-        found_r, found_s = (np.concatenate([pair[k] for pair in self.kept] or [np.zeros(0)]) for k in (0, 1))
-        expected = partners((sample[0], sample[1], sample[2]), sources[1].sent(), window, equality)
-        for number, wanted in zip(numbers, expected, strict=True):
-            got = np.sort(found_s[found_r == number])
-            if not np.array_equal(got, wanted):
-                raise StreamjoinError(
-                    f"wrong result: r tuple {number} has {len(wanted)} partners, the join found {len(got)}"
-                )
+        """Raises unless the pairs that were kept are all that some r tuples have so far."""
+        r, s = (np.concatenate([np.zeros(0, np.int64), *(pair[k] for pair in self.kept)]) for k in (0, 1))
+        check(r, s, sources, numbers, window, equality)
+
+
+def check(r: Array, s: Array, sources: list[Source], numbers: range, window: int, equality: bool) -> None:
+    """Compares the partners that were found for some r tuples with those that a look at every s tuple finds."""
+    sample = [column[numbers.start : numbers.stop : numbers.step] for column in sources[0].sent()]
+    expected = partners((sample[0], sample[1], sample[2]), sources[1].sent(), window, equality)
+    for number, wanted in zip(numbers, expected, strict=True):
+        got = np.sort(s[r == number])
+        if not np.array_equal(got, wanted):
+            raise StreamjoinError(
+                f"wrong result: r tuple {number} has {len(wanted)} partners, the join found {len(got)}"
+            )
 
 
 class Scan:
