@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -63,18 +62,18 @@ class Rows:
         """The rows with these numbers, in their order."""
         chunks = self._chunks
         home = np.searchsorted([first for _, first, _ in chunks], numbers, side="right") - 1
-        order = np.argsort(home, kind="stable")
-        used, starts = np.unique(home[order], return_index=True)
+        used = np.flatnonzero(np.bincount(home))
         if len(used) == 1:
             table, first, _ = chunks[used[0]]
             return take_rows(table, numbers - first)
-        pieces = []
-        for chunk, (start, stop) in zip(used, pairwise([*starts, len(order)]), strict=True):
+        pieces, order, done = [], np.empty(len(numbers), np.int64), 0
+        for chunk in used:
             table, first, _ = chunks[chunk]
-            pieces.append(take_rows(table, numbers[order[start:stop]] - first))
-        back = np.empty(len(order), np.int64)
-        back[order] = np.arange(len(order))
-        return take_rows(pa.concat_tables(pieces), back)
+            where = np.flatnonzero(home == chunk)
+            pieces.append(take_rows(table, numbers[where] - first))
+            order[where] = np.arange(done, done + len(where))
+            done += len(where)
+        return take_rows(pa.concat_tables(pieces), order)
 
     def expired(self, horizon: int, below: int) -> int:
         """How many chunks lie wholly below the horizon, of rows whose numbers lie below a number."""
