@@ -12,46 +12,28 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import njit
 
-from streamjoin.algorithms import biclique, grid, handshake, low_latency
-from streamjoin.algorithms import celljoin as cell
+from streamjoin.algorithms import ALGORITHMS, biclique, celljoin, grid, handshake, low_latency
 from streamjoin.algorithms.protocol import (
     ACKNOWLEDGEMENT,
     ARRIVAL,
-    BODY,
-    DO,
-    DROP,
     EXPEDITION_END,
-    EXPIRED,
-    EXPIRED_PLACE,
     EXPIRY,
-    FIRST,
-    HI,
     INSERT,
-    KEEP,
-    KIND,
-    LO,
     MEET,
-    NEIGHBOUR,
-    NODE,
-    NODES,
     NOWHERE,
     PROBE,
-    ROOM,
-    SEEN,
     SEND,
-    SIDE,
-    STOP,
-    STRETCH,
-    TURN,
-    TURNS,
+    TAKEN,
     WAIT,
     R,
     S,
+    drop,
     next_own,
     put,
 )
+from streamjoin.codegen.jit import njit
+from streamjoin.testing.scenarios import Batch, Driver, scenario
 from streamjoin.testing.scheduler import (
     ASTRAY,
     DOUBLED,
@@ -63,14 +45,11 @@ from streamjoin.testing.scheduler import (
     MODULES,
     NO_ROOM,
     STUCK,
-    Batch,
     Bench,
     Case,
-    Driver,
     compiled,
     names,
     new_case,
-    scenario,
 )
 
 each_algorithm = pytest.mark.parametrize("name", list(MODULES))
@@ -114,10 +93,10 @@ def test_results_wait_for_nothing() -> None:
 def test_grid_pairs_meet_where_row_and_column_cross() -> None:
     for seed in range(40):
         case = scenario("grid", seed)
-        stretch, (rows, columns) = case.begin.nodes[0, STRETCH], case.begin.nodes[0, TURNS : TURNS + 2]
+        stripe, (rows, columns) = case.begin.nodes[0].stripe, case.begin.nodes[0].ways
         at = case.replay(seed).met_at
         for r, s in np.argwhere(case.plan.eligible):
-            assert at[r, s] == r // stretch % rows * columns + s // stretch % columns
+            assert at[r, s] == r // stripe % rows * columns + s // stripe % columns
 
 
 TRAVELLING, AT_HOME_OF_R, AT_HOME_OF_S = 2 * MEET + R, 2 * PROBE + S, 2 * PROBE + R
@@ -127,24 +106,26 @@ def test_low_latency_pairs_meet_at_a_home_or_before_one() -> None:
     """r meets copies of s at their home, and fresh s to the right of it; s meets copies of r at theirs."""
     for seed in range(40):
         case = scenario("low_latency", seed)
-        stretch, nodes, end = case.begin.nodes[0, STRETCH], case.plan.nodes, case.replay(seed)
+        stripe, nodes, end = case.begin.nodes[0].stripe, case.plan.nodes, case.replay(seed)
         for r, s in np.argwhere(case.plan.eligible):
-            at, home_r, home_s = end.met_at[r, s], r // stretch % nodes, s // stretch % nodes
+            at, home_r, home_s = end.met_at[r, s], r // stripe % nodes, s // stripe % nodes
             allowed = {TRAVELLING: at > home_s, AT_HOME_OF_R: at == home_r, AT_HOME_OF_S: at == home_s}
             assert allowed[end.met_by[r, s]]
 
 
-def of_chain(algorithm: Any, workers: int, n_r: int, n_s: int) -> Bench:
+def of_chain(name: str, workers: int, n_r: int, n_s: int) -> Bench:
     """Tuples one by one through a chain with room enough; all pairs are to meet, then everything expires."""
-    right = workers - 1
     script = [
-        *[(0, R, ARRIVAL, R, r, r + 1) for r in range(n_r)],
-        *[(right, S, ARRIVAL, S, s, s + 1) for s in range(n_s)],
-        (0, R, EXPIRY, S, 0, n_s),
-        (right, S, EXPIRY, R, 0, n_r),
+        (entry, side, {"kind": ARRIVAL, "side": side, "first": k, "stop": k + 1})
+        for side, entry, count in ((R, 0, n_r), (S, workers - 1, n_s))
+        for k in range(count)
     ]
-    protocol = compiled(algorithm.step, algorithm.rest)
-    return Bench(new_case(protocol, algorithm.topology(workers), script, np.ones((n_r, n_s)), capacity=8))
+    script += [
+        (0, R, {"kind": EXPIRY, "side": S, "stop": n_s}),
+        (workers - 1, S, {"kind": EXPIRY, "side": R, "stop": n_r}),
+    ]
+    topology = ALGORITHMS[name].topology(1, workers)
+    return Bench(new_case(MODULES[name], topology, script, np.ones((n_r, n_s)), capacity=8))
 
 
 def travel(bench: Bench, side: int, count: int, nodes: range) -> None:
@@ -168,7 +149,7 @@ TABLE_1 = [
 
 @pytest.mark.parametrize(("r", "s", "by", "at"), TABLE_1)
 def test_table_1_met_when_travelling(r: int, s: int, by: int, at: int) -> None:
-    bench = of_chain(low_latency, 5, r + 1, s + 1)
+    bench = of_chain("low_latency", 5, r + 1, s + 1)
     travel(bench, R, r + 1, range(2))
     travel(bench, S, s + 1, range(4, 1, -1))
     met = bench.state.met
@@ -188,7 +169,7 @@ def test_table_1_met_when_travelling(r: int, s: int, by: int, at: int) -> None:
 @pytest.mark.parametrize("r", range(3))
 @pytest.mark.parametrize("s", range(3))
 def test_table_1_s_has_been_through_before_r_comes(r: int, s: int) -> None:
-    bench = of_chain(low_latency, 3, r + 1, s + 1)
+    bench = of_chain("low_latency", 3, r + 1, s + 1)
     travel(bench, S, s + 1, range(2, -1, -1))
     travel(bench, R, r + 1, range(3))
     assert (bench.state.met_by[r, s], bench.state.met_at[r, s]) == (AT_HOME_OF_S, s)
@@ -199,7 +180,7 @@ def test_table_1_s_has_been_through_before_r_comes(r: int, s: int) -> None:
 @pytest.mark.parametrize("s", range(3))
 def test_table_1_r_has_been_through_before_s_comes(r: int, s: int) -> None:
     """The expedition end goes through the chain before s does, and makes r visible at its home."""
-    bench = of_chain(low_latency, 3, r + 1, s + 1)
+    bench = of_chain("low_latency", 3, r + 1, s + 1)
     travel(bench, R, r + 1, range(3))
     travel(bench, S, s + 1, range(2, -1, -1))
     assert (bench.state.met_by[r, s], bench.state.met_at[r, s]) == (AT_HOME_OF_R, r)
@@ -208,7 +189,7 @@ def test_table_1_r_has_been_through_before_s_comes(r: int, s: int) -> None:
 
 def test_table_1_expedition_flag() -> None:
     """A stored r is invisible until its end comes by, however long ago it was stored."""
-    bench = of_chain(low_latency, 3, 1, 1)
+    bench = of_chain("low_latency", 3, 1, 1)
     travel(bench, R, 1, range(2))
     assert not bench.state.held[0, R, 0]
     assert bench.take(2, R) and bench.rest(2) and bench.take(1, S) and bench.rest(1)
@@ -218,7 +199,7 @@ def test_table_1_expedition_flag() -> None:
 
 def test_handshake_forwards_s_in_two_phases() -> None:
     """SIGMOD 2011, figure 8: a copy of s waits for the acknowledgement, and meets what crossed it in the queues."""
-    bench = of_chain(handshake, 2, 2, 1)
+    bench = of_chain("handshake", 2, 2, 1)
     held, met = bench.state.held, bench.state.met
     travel(bench, S, 1, range(1, 0, -1))  # s is on its way to node 0
     travel(bench, R, 1, range(1))  # and r 0 on its way to node 1
@@ -234,7 +215,7 @@ def test_handshake_forwards_s_in_two_phases() -> None:
 
 def test_handshake_spreads_windows_evenly() -> None:
     """Section 4.3: like water in a pipe, whichever side it is poured in from."""
-    bench = of_chain(handshake, 4, 12, 8)
+    bench = of_chain("handshake", 4, 12, 8)
     for count, side, nodes in ((12, R, range(4)), (8, S, range(3, -1, -1))):
         for _ in range(count):
             travel(bench, side, 1, nodes)
@@ -242,8 +223,8 @@ def test_handshake_spreads_windows_evenly() -> None:
                 bench.take(node, R)
                 bench.take(node, S)
                 bench.rest(node)
-    sizes = bench.state.nodes[:4, SEEN : SEEN + 2] - bench.state.nodes[:4, handshake.SENT : handshake.SENT + 2]
-    assert sizes[:, R].tolist() == [3, 3, 3, 3] and sizes[:, S].tolist() == [2, 2, 2, 2]
+    loads = bench.state.nodes["load"][:4]
+    assert loads[:, R].tolist() == [3, 3, 3, 3] and loads[:, S].tolist() == [2, 2, 2, 2]
     assert bench.finish() == 0
 
 
@@ -251,167 +232,173 @@ def test_handshake_spreads_windows_evenly() -> None:
 
 
 @njit
-def without(out, count, kind, side):
-    """Actions, but for the messages of a kind."""
-    for i in range(count):
-        if out[i, DO] == SEND and out[i, BODY + KIND] == kind and out[i, BODY + SIDE] == side:
-            out[i, DO] = 0
-    return count
+def without(out, kind, side):
+    """Takes the messages of a kind away."""
+    for i in range(out.count):
+        action = out.each[i]
+        if action.do == SEND and action.body.kind == kind and action.body.side == side:
+            action.do = 0
 
 
 def low_latency_forgets_what_is_in_flight(node, message, out):
     """s is taken as acknowledged as soon as it is sent: an r that crosses it in the queues finds nothing."""
-    count = low_latency.step(node, message, out)
-    node[low_latency.ACKED] = node[SEEN + S]
-    return count
+    taken = low_latency.step(node, message, out)
+    node.acked = node.seen[S]
+    return taken
 
 
 def low_latency_is_deaf(node, message, out):
     """Acknowledgements are ignored: r meets s at two nodes."""
-    return 0 if message[KIND] == ACKNOWLEDGEMENT else low_latency.step(node, message, out)
+    return TAKEN if message.kind == ACKNOWLEDGEMENT else low_latency.step(node, message, out)
 
 
 def low_latency_has_no_flag(node, message, out):
     """r is visible at home as soon as it arrives there: it meets a passing s, and later the copy of it."""
-    count = low_latency.step(node, message, out)
-    if message[KIND] == EXPEDITION_END:
-        return 0
-    if message[KIND] == ARRIVAL and message[SIDE] == R and count != WAIT and node[NODE] < node[NODES] - 1:
-        mine, past = next_own(node, R, max(message[FIRST], node[EXPIRED + R]), message[STOP])
+    taken = low_latency.step(node, message, out)
+    if message.kind == EXPEDITION_END:
+        out.count = 0
+    if message.kind == ARRIVAL and message.side == R and taken and node.index < node.nodes - 1:
+        mine, past = next_own(node, R, max(message.first, node.expired[R]), message.stop)
         if mine < past:
-            count = put(out, count, INSERT, 0, 0, R, mine, past, 0, 0, 0)
-    return count
+            put(out, INSERT, R, mine, past)
+    return taken
 
 
 def low_latency_acknowledges_late(node, message, out):
     """r goes on although an acknowledgement is due, and overtakes it: it meets s on both sides of the queue."""
-    sent = node[low_latency.ACK_SENT]
-    node[low_latency.ACK_SENT] = node[SEEN + S]
-    count = low_latency.step(node, message, out)
-    node[low_latency.ACK_SENT] = sent
-    return count
+    sent = node.ack_sent
+    node.ack_sent = node.seen[S]
+    taken = low_latency.step(node, message, out)
+    node.ack_sent = sent
+    return taken
 
 
 def low_latency_ends_late(node, message, out):
     """s goes on although an expedition end is due, and overtakes it: at r's home it looks for r in vain."""
-    sent = node[low_latency.END_SENT]
-    node[low_latency.END_SENT] = node[low_latency.ENDED]
-    count = low_latency.step(node, message, out)
-    node[low_latency.END_SENT] = sent
-    return count
+    sent = node.end_sent
+    node.end_sent = node.ended
+    taken = low_latency.step(node, message, out)
+    node.end_sent = sent
+    return taken
 
 
 def low_latency_waits_for_both(node, message, out):
     """An arrival waits until there is room for what it causes in either direction: neighbours wait for each other."""
-    if message[KIND] == ARRIVAL and (node[ROOM + R] < 1 or node[ROOM + S] < 1):
+    if message.kind == ARRIVAL and (node.room[R] < 1 or node.room[S] < 1):
         return WAIT
     return low_latency.step(node, message, out)
 
 
 def low_latency_gives_up_early(node, message, out):
     """r is said to be needed no more while it is still under way to its home's window."""
-    count = low_latency.step(node, message, out)
-    node[KEEP + R] = node[SEEN + R]
-    return count
+    taken = low_latency.step(node, message, out)
+    node.needed_from[R] = node.seen[R]
+    return taken
 
 
 def low_latency_counts_before_it_waits(node, message, out):
     """A message that has to wait has been noted all the same."""
-    if message[KIND] == ARRIVAL and message[SIDE] == R:
-        node[SEEN + R] = message[STOP]
+    if message.kind == ARRIVAL and message.side == R:
+        node.seen[R] = message.stop
     return low_latency.step(node, message, out)
 
 
 def low_latency_takes_room_for_granted(node, message, out):
-    node[ROOM + R] = node[ROOM + S] = 1
+    node.room[R] = node.room[S] = 1
     return low_latency.step(node, message, out)
 
 
 def low_latency_keeps_everything(node, message, out):
     """Every node is a home to every s."""
-    count = low_latency.step(node, message, out)
-    if message[KIND] == ARRIVAL and message[SIDE] == S and count != WAIT:
-        if message[FIRST] >= node[EXPIRED + S] and out[count - 1, DO] != INSERT:
-            count = put(out, count, INSERT, 0, 0, S, message[FIRST], message[STOP], 0, 0, 0)
-    return count
+    taken = low_latency.step(node, message, out)
+    if message.kind == ARRIVAL and message.side == S and taken:
+        if message.first >= node.expired[S] and out.each[out.count - 1].do != INSERT:
+            put(out, INSERT, S, message.first, message.stop)
+    return taken
 
 
 def low_latency_begins_at_zero(node, message, out):
     """Horizons begin at 0 instead of nowhere, which is too high for times before 1970."""
-    if message[KIND] == EXPIRY:
-        node[EXPIRED_PLACE + message[SIDE]] = max(node[EXPIRED_PLACE + message[SIDE]], 0)
+    if message.kind == EXPIRY:
+        node.horizon[message.side] = max(node.horizon[message.side], 0)
     return low_latency.step(node, message, out)
 
 
 def low_latency_keeps_expiries(node, out):
     """What has expired is not told to the next node."""
-    return without(out, low_latency.rest(node, out), EXPIRY, S)
+    low_latency.rest(node, out)
+    without(out, EXPIRY, S)
 
 
 def handshake_is_deaf(node, message, out):
     """Acknowledgements are ignored: copies of s stay where they have been, and are met again."""
-    return 0 if message[KIND] == ACKNOWLEDGEMENT else handshake.step(node, message, out)
+    return TAKEN if message.kind == ACKNOWLEDGEMENT else handshake.step(node, message, out)
 
 
 def handshake_keeps_no_copies(node, out):
     """s leaves as soon as it is sent, as r does: two in the queues cross unseen."""
-    count = handshake.rest(node, out)
-    sent = node[handshake.SENT + S]
-    if node[NODE] > 0 and node[KEEP + S] < sent:
-        node[KEEP + S] = sent
-        count = put(out, count, DROP, 0, 0, S, 0, sent, 0, 0, NOWHERE)
-    return count
+    handshake.rest(node, out)
+    sent = node.sent[S]
+    if node.index > 0 and node.needed_from[S] < sent:
+        node.needed_from[S] = node.finished[S] = sent
+        drop(out, S, sent, NOWHERE)
 
 
 def handshake_acknowledges_late(node, out):
     """r is sent on although an acknowledgement is due, and overtakes it."""
-    if node[SEEN + R] - node[handshake.SENT + R] <= node[NEIGHBOUR + R]:
-        return handshake.rest(node, out)
-    sent = node[handshake.ACK_SENT]
-    node[handshake.ACK_SENT] = node[SEEN + S]
-    count = handshake.rest(node, out)
-    node[handshake.ACK_SENT] = sent
-    return count
+    sent = node.ack_sent
+    if node.seen[R] - node.sent[R] > node.neighbour[R]:
+        node.ack_sent = node.seen[S]
+        handshake.rest(node, out)
+        node.ack_sent = sent
+    else:
+        handshake.rest(node, out)
 
 
 def handshake_does_not_wait_for_the_expired(node, message, out):
     """s that have expired before they come to the left end are thrown away there, and r there has not met them."""
-    if message[KIND] == ARRIVAL and message[SIDE] == S and node[NODE] == 0 and message[STOP] <= node[EXPIRED + S]:
-        node[SEEN + S] = node[KEEP + S] = node[handshake.SENT + S] = message[STOP]
-        return 0
+    if message.kind == ARRIVAL and message.side == S and node.index == 0 and message.stop <= node.expired[S]:
+        node.seen[S] = node.needed_from[S] = node.finished[S] = node.sent[S] = message.stop
+        return TAKEN
     return handshake.step(node, message, out)
 
 
 def handshake_drops_on_the_way(node, message, out):
     """s that have expired are dropped wherever the news finds them, and r further left has not met them."""
-    count = handshake.step(node, message, out)
-    gone = min(node[EXPIRED + S], node[SEEN + S])
-    if node[NODE] > 0 and gone > node[KEEP + S]:
-        return handshake.leave(node, S, gone, node[EXPIRED_PLACE + S], out, count)
-    return count
+    taken = handshake.step(node, message, out)
+    gone = min(node.expired[S], node.seen[S])
+    if node.index > 0 and gone > node.needed_from[S]:
+        handshake.leave(node, S, gone, node.horizon[S], out)
+    return taken
 
 
 def grid_does_not_pass_on(node, message, out):
     """r stays with the first worker of its row."""
-    return without(out, grid.step(node, message, out), ARRIVAL, R)
+    taken = grid.step(node, message, out)
+    without(out, ARRIVAL, R)
+    return taken
 
 
 def cell_begins_too_early(node, message, out):
     """Parts of the window overlap."""
-    message[LO] = max(message[LO] - 1, 0) if message[LO] < message[HI] else message[LO]
-    return cell.step(node, message, out)
+    if message.low < message.high:
+        message.low = max(message.low - 1, 0)
+    return celljoin.step(node, message, out)
 
 
 def biclique_keeps_everything(node, message, out):
     """Every worker keeps both sides."""
-    node[TURN], node[TURN + 1], node[TURNS], node[TURNS + 1] = 0, 0, 1, 1
+    for side in range(2):
+        node.way[side], node.ways[side] = 0, 1
     return biclique.step(node, message, out)
 
 
 def biclique_inserts_first(node, message, out):
     """Only own tuples are compared, with what a worker has not."""
-    count, side = biclique.step(node, message, out), message[SIDE]
-    return count if node[TURN + side] >= 0 else 0
+    taken = biclique.step(node, message, out)
+    if node.way[message.side] < 0:
+        out.count = 0
+    return taken
 
 
 class TwoQueues(Driver):
@@ -420,7 +407,7 @@ class TwoQueues(Driver):
     def arrive(self, batch: Batch) -> None:
         side, first, stop = batch
         for node in self.topology.entries[0]:
-            self.send(node, side, ARRIVAL, side, first, stop)
+            self.send(node, side, kind=ARRIVAL, side=side, first=first, stop=stop)
         self.come[side] = stop
 
 
@@ -437,7 +424,7 @@ class TellsBothEnds(Driver):
     def expire(self, side: int, gone: int) -> None:
         super().expire(side, gone)
         if side == S:
-            self.send(self.topology.entries[S][0], S, EXPIRY, S, 0, gone, 0, 0, int(self.horizons[S, gone]))
+            self.send(self.topology.entries[S][0], S, kind=EXPIRY, side=S, stop=gone, horizon=self.horizons[S, gone])
 
 
 class DealsTwice(Driver):
@@ -471,8 +458,7 @@ class Fault:
         return "_and_".join(wrong)
 
     def scenario(self, seed: int) -> Case:
-        right = MODULES[self.algorithm]
-        protocol = compiled(self.step or right.step, self.rest or right.rest)
+        protocol = compiled(MODULES[self.algorithm], self.step, self.rest)
         return scenario(self.algorithm, seed, protocol, self.driver)
 
 

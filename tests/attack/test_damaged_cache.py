@@ -16,9 +16,10 @@ import pytest
 import streamjoin
 from streamjoin import folders
 from streamjoin.codegen import jit as compiled
+from streamjoin.codegen.records import address
 from streamjoin.plan import costs as costing
 from streamjoin.plan.costs import Costs, Price
-from streamjoin.threads.ends import read_word
+from streamjoin.threads.atomics import read_word
 
 WORDS = np.arange(5)
 
@@ -53,7 +54,7 @@ def kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def load() -> int:
     """Calls a small kernel as a new process would, and says how many signatures came from the cache."""
     kernel: Any = compiled.njit(nogil=True, cache=True)(read_word.py_func)
-    assert kernel(WORDS, 3) == 3
+    assert kernel(address(WORDS) + 24) == 3
     return sum(kernel.stats.cache_hits.values())
 
 
@@ -170,10 +171,11 @@ LIMITED = """
 import resource, sys
 import numpy as np
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
-from streamjoin.threads.ends import read_word, write_word
+from streamjoin.codegen.records import address
+from streamjoin.threads.atomics import read_word, write_word
 words = np.arange(5)
-write_word(words, 3, 7)
-print(int(read_word(words, 3)))
+write_word(address(words) + 24, 7)
+print(int(read_word(address(words) + 24)))
 """
 
 

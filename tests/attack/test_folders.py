@@ -383,8 +383,10 @@ def test_without_a_folder_the_join_goes_on(tmp_path: Path) -> None:
 
 KERNEL = """
 import numpy as np
-from streamjoin.threads.ends import read_word
-print(int(read_word(np.arange(5), 3)), sum(read_word.stats.cache_hits.values()))
+from streamjoin.codegen.records import address
+from streamjoin.threads.atomics import read_word
+words = np.arange(5)
+print(int(read_word(address(words) + 24)), sum(read_word.stats.cache_hits.values()))
 """
 GENERATED = """
 from streamjoin.codegen.cache import load_module

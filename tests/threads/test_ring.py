@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import njit
 
-from streamjoin.threads.atomics import load_acquire, store_release, wait
-from streamjoin.threads.ring import LINES, front, pop, push, room
+from streamjoin.algorithms.protocol import Message
+from streamjoin.codegen.intrinsics import address_of, record_at, words_at
+from streamjoin.codegen.jit import njit
+from streamjoin.codegen.records import address
+from streamjoin.threads.atomics import back_off, load_acquire, store_release
+from streamjoin.threads.eventcount import new_eventcounts
+from streamjoin.threads.ring import Queue, front, length, new_queues, pop, push, room
 
-WORDS = 8
+WORDS = Message.dtype.itemsize // 8
 RINGS = 3  # the one under test lies between two that nobody uses
 RING = 1
 FINE, EMPTIED, TORN, OVERFULL, LOST = 0, 1, 2, 3, 4  # what a thread can report
@@ -29,84 +33,106 @@ def word(number, k):
 
 
 @njit(nogil=True)
-def produce(words, index, ring, count, stop):
-    message = np.empty(WORDS, np.int64)
+def fill(message, number):
+    words = words_at(address_of(message, "kind"), WORDS)
+    for k in range(WORDS):
+        words[k] = word(number, k)
+
+
+@njit(nogil=True)
+def is_whole(message, number):
+    words, same = words_at(address_of(message, "kind"), WORDS), True
+    for k in range(WORDS):
+        same &= words[k] == word(number, k)
+    return same
+
+
+@njit(nogil=True)
+def produce(at, message, count, stop):
+    queue = record_at(at, Queue)
     for number in range(count):
         rounds = 0
         while True:
-            free = room(words, index, ring)
-            if free > words.shape[1]:
+            free = room(queue)
+            if free > queue.capacity:
                 return OVERFULL
             if free > 0:
                 break
             if load_acquire(stop, 0):
                 return LOST
-            wait(rounds, 100)
+            back_off(rounds, 100)
             rounds += 1
-        for k in range(WORDS):
-            message[k] = word(number, k)
-        push(words, index, ring, message)
-        message[:] = 0  # the ring must have a copy of its own
+        fill(message, number)
+        push(queue, message)
+        fill(message, 0)  # the queue must have a copy of its own
     return FINE
 
 
 @njit(nogil=True)
-def consume(words, index, ring, count, stop):
-    message = np.empty(WORDS, np.int64)
+def consume(at, count, stop):
+    queue = record_at(at, Queue)
     for number in range(count):
         rounds = 0
-        while not front(words, index, ring, message):
+        while length(queue) == 0:
             if load_acquire(stop, 0):
                 return LOST
-            wait(rounds, 100)
+            back_off(rounds, 100)
             rounds += 1
-        for k in range(WORDS):
-            if message[k] != word(number, k):
-                store_release(stop, 0, 1)
-                return TORN
-        if number % 1024 == 0 and not front(words, index, ring, message):  # looking takes nothing away
+        if not is_whole(front(queue), number):
+            store_release(stop, 0, 1)
+            return TORN
+        if number % 1024 == 0 and length(queue) == 0:  # looking takes nothing away
             return EMPTIED
-        pop(words, index, ring)
+        pop(queue)
     return FINE
 
 
 @njit(nogil=True)
-def pass_on(words, index, inward, outward, count, stop):
-    message = np.empty(WORDS, np.int64)
+def pass_on(inward_at, outward_at, count, stop):
+    inward, outward = record_at(inward_at, Queue), record_at(outward_at, Queue)
     for _ in range(count):
         rounds = 0
-        while not front(words, index, inward, message) or room(words, index, outward) < 1:
+        while length(inward) == 0 or room(outward) < 1:
             if load_acquire(stop, 0):
                 return LOST
-            wait(rounds, 100)
+            back_off(rounds, 100)
             rounds += 1
-        push(words, index, outward, message)
-        pop(words, index, inward)
+        push(outward, front(inward))
+        pop(inward)
     return FINE
 
 
 @njit(nogil=True)
-def put(words, index, ring, number):
+def put(at, message, number):
     """Appends one message; returns how much room there was."""
-    message = np.empty(WORDS, np.int64)
-    for k in range(WORDS):
-        message[k] = word(number, k)
-    before = room(words, index, ring)
-    push(words, index, ring, message)
+    queue = record_at(at, Queue)
+    fill(message, number)
+    before = room(queue)
+    push(queue, message)
     return before
 
 
 @njit(nogil=True)
-def look(words, index, ring, message, take):
-    seen = front(words, index, ring, message)
+def look(at, number, take):
+    """Is there a message, the one with this number, and how much room is there?"""
+    queue = record_at(at, Queue)
+    seen = length(queue) > 0
+    whole = seen and is_whole(front(queue), number)
     if seen and take:
-        pop(words, index, ring)
-    return seen, room(words, index, ring)
+        pop(queue)
+    return seen, whole, room(queue)
 
 
-def new_rings(capacity: int) -> tuple[np.ndarray, np.ndarray]:
-    words = np.full((RINGS, capacity, WORDS), UNTOUCHED, np.int64)
-    return words, np.zeros(RINGS * LINES, np.int64)
+class Rings:
+    """Queues side by side, and the memory behind them."""
+
+    def __init__(self, capacity: int) -> None:
+        self.messages = Message.array(RINGS, capacity)
+        self.words = self.messages.view(np.int64)
+        self.words[:] = UNTOUCHED
+        self.eventcounts = new_eventcounts(RINGS)
+        self.queues = new_queues(self.messages, [address(one) for one in self.eventcounts])
+        self.at = [address(queue) for queue in self.queues]
 
 
 def run(*work: Callable[[np.ndarray], int], cores: list[int] | None = None) -> list[int]:
@@ -138,35 +164,33 @@ def run(*work: Callable[[np.ndarray], int], cores: list[int] | None = None) -> l
 
 
 def stream(capacity: int, count: int, cores: list[int] | None = None) -> None:
-    words, index = new_rings(capacity)
+    rings = Rings(capacity)
     work: list[Callable[[Any], int]] = [
-        lambda stop: produce(words, index, RING, count, stop),
-        lambda stop: consume(words, index, RING, count, stop),
+        lambda stop: produce(rings.at[RING], Message.new(), count, stop),
+        lambda stop: consume(rings.at[RING], count, stop),
     ]
     assert run(*work, cores=cores) == [FINE, FINE]
-    assert look(words, index, RING, np.empty(WORDS, np.int64), True) == (False, capacity)
+    assert look(rings.at[RING], count, True) == (False, False, capacity)
     for other in (0, 2):
-        assert (words[other] == UNTOUCHED).all(), "a neighbouring ring was written"
-        assert not index[other * LINES : (other + 1) * LINES].any()
+        assert (rings.words[other] == UNTOUCHED).all(), "a neighbouring ring was written"
+        assert rings.queues[other].head == rings.queues[other].tail == 0
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 3, 64])
 def test_first_in_first_out(capacity: int) -> None:
     """In one thread: fills, empties and wraps around; what is full shows no room, what is empty no message."""
-    words, index = new_rings(capacity)
-    message = np.empty(WORDS, np.int64)
+    rings, message = Rings(capacity), Message.new()
+    at = rings.at[RING]
     sent = taken = 0
-    for fill in (1, capacity, capacity, max(1, capacity - 1), capacity):
-        for _ in range(fill):
-            assert put(words, index, RING, sent) == capacity - (sent - taken)
+    for part in (1, capacity, capacity, max(1, capacity - 1), capacity):
+        for _ in range(part):
+            assert put(at, message, sent) == capacity - (sent - taken)
             sent += 1
-        for take in (False, True) * fill:
-            seen, free = look(words, index, RING, message, take)
-            assert seen
-            assert message.tolist() == [word(taken, k) for k in range(WORDS)]
+        for take in (False, True) * part:
+            expected = capacity - (sent - taken) + take
+            assert look(at, taken, take) == (True, True, expected)
             taken += take
-            assert free == capacity - (sent - taken)
-        assert look(words, index, RING, message, False) == (False, capacity)
+        assert look(at, taken, False) == (False, False, capacity)
 
 
 @pytest.mark.parametrize(("capacity", "count"), [(1, 200_000), (2, 200_000), (3, 300_000), (64, 1_000_000)])
@@ -184,11 +208,10 @@ def test_two_threads_on_one_core(capacity: int) -> None:
 @pytest.mark.parametrize("capacity", [1, 3, 64])
 def test_passed_on(capacity: int) -> None:
     """A thread between two rings, as a worker is: consumer of the one and producer of the other."""
-    words, index = new_rings(capacity)
-    count = 100_000
+    rings, count = Rings(capacity), 100_000
     work: list[Callable[[Any], int]] = [
-        lambda stop: produce(words, index, 0, count, stop),
-        lambda stop: pass_on(words, index, 0, 2, count, stop),
-        lambda stop: consume(words, index, 2, count, stop),
+        lambda stop: produce(rings.at[0], Message.new(), count, stop),
+        lambda stop: pass_on(rings.at[0], rings.at[2], count, stop),
+        lambda stop: consume(rings.at[2], count, stop),
     ]
     assert run(*work) == [FINE, FINE, FINE]

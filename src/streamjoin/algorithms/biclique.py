@@ -21,61 +21,40 @@ from __future__ import annotations
 from streamjoin.algorithms.protocol import (
     ALL,
     EXPIRY,
-    FIRST,
     INSERT,
-    KEEP,
-    KIND,
     PROBE,
-    SEEN,
-    SIDE,
-    STOP,
-    TURN,
-    Topology,
+    TAKEN,
+    Actions,
+    Message,
+    Node,
+    compare,
     learn_expiry,
     next_own,
+    pass_by,
     put,
-    unpack,
 )
-from streamjoin.codegen.jit import njit, on_demand
+from streamjoin.codegen.jit import njit
 
-FINISHED = SEEN  # below it, tuples have met all they had to meet at a node
-NONE = -1  # the turn of who keeps nothing of a side
-
-
-def topology(workers: int) -> Topology:
-    """A star: the driver fills one queue of every worker. A single one keeps both sides."""
-    everyone, nobody = tuple(range(workers)), ((-1, -1),) * workers
-    if workers == 1:
-        return Topology(1, (everyone, ()), nobody, (1, 1), ((0, 0),))
-    of_r, of_s = workers - workers // 2, workers // 2
-    turn = tuple((k, NONE) if k < of_r else (NONE, k - of_r) for k in everyone)
-    return Topology(workers, (everyone, ()), nobody, (of_r, of_s), turn)
+State = Node
 
 
 @njit(nogil=True, cache=True)
-def step(node, message, out):
+def step(node: State, message: Message, out: Actions) -> bool:
     """Compares arrivals with what is kept of the other side, and keeps its own share of them."""
-    if message[KIND] == EXPIRY:
-        return learn_expiry(node, message, out)
-    side, first, stop, count = message[SIDE], message[FIRST], message[STOP], 0
-    if node[TURN + 1 - side] != NONE:
-        count = put(out, count, PROBE, 0, 0, side, first, stop, 0, ALL, 0)
+    side, first, stop = message.side, message.first, message.stop
+    if message.kind == EXPIRY:
+        learn_expiry(node, message, out)
+        return TAKEN
+    if node.way[1 - side] >= 0:  # else it keeps nothing of the other side
+        compare(out, PROBE, side, first, stop, 0, ALL)
     begin, end = next_own(node, side, first, stop)
     while begin < end:
-        count = put(out, count, INSERT, 0, 0, side, begin, end, 0, 0, 0)
+        put(out, INSERT, side, begin, end)
         begin, end = next_own(node, side, end, stop)
-    node[SEEN + side] = node[KEEP + side] = stop
-    return count
+    pass_by(node, side, stop)
+    return TAKEN
 
 
 @njit(nogil=True, cache=True)
-def rest(node, out):
+def rest(node: State, out: Actions) -> None:
     """Workers have nothing to do without a message."""
-    return 0
-
-
-@on_demand
-def act(address):
-    """A step, or what there is to do without a message."""
-    node, message, out, resting = unpack(address)
-    return rest(node, out) if resting else step(node, message, out)

@@ -13,60 +13,31 @@ emitter still sends n messages per arrival, which limits how many workers it can
 
 from __future__ import annotations
 
-from streamjoin.algorithms.protocol import (
-    FIRST,
-    HI,
-    KEEP,
-    LO,
-    MEET,
-    PLACE,
-    SEEN,
-    SHARE,
-    SIDE,
-    STOP,
-    Topology,
-    put,
-    unpack,
-)
-from streamjoin.codegen.jit import njit, on_demand
+from streamjoin.algorithms.protocol import MEET, SHARE, TAKEN, Actions, Message, Node, compare
+from streamjoin.codegen.jit import njit
 
-FINISHED = SEEN  # below it, tuples have met all they had to meet at a node
+State = Node
 
 
-def topology(workers: int) -> Topology:
-    """A star: the driver fills one queue of every worker."""
-    everyone = tuple(range(workers))
-    return Topology(workers, (everyone, ()), ((-1, -1),) * workers, (1, 1), ((0, 0),) * workers)
-
-
-def shares(
-    workers: int, side: int, first: int, stop: int, window: tuple[int, int]
-) -> list[tuple[int, int, int, int, int, int, int]]:
-    """The messages for an arrival, one per worker: the window of the other side in equal parts."""
+def shares(workers: int, side: int, first: int, stop: int, window: tuple[int, int]) -> list[dict[str, int]]:
+    """The fields of the messages for an arrival, one per worker: the window of the other side in equal parts."""
     begin, end = window
     cuts = [begin + (end - begin) * k // workers for k in range(workers + 1)]
-    return [(SHARE, side, first, stop, cuts[k], cuts[k + 1], begin) for k in range(workers)]
+    same = {"kind": SHARE, "side": side, "first": first, "stop": stop, "needed_from": begin}
+    return [{**same, "low": cuts[k], "high": cuts[k + 1]} for k in range(workers)]
 
 
 @njit(nogil=True, cache=True)
-def step(node, message, out):
+def step(node: State, message: Message, out: Actions) -> bool:
     """Compares an arrival with a part of the window."""
-    side, stop = message[SIDE], message[STOP]
-    node[SEEN + side] = stop
-    node[KEEP + 1 - side] = message[PLACE]
-    if message[LO] == message[HI]:
-        return 0
-    return put(out, 0, MEET, 0, 0, side, message[FIRST], stop, message[LO], message[HI], 0)
+    side, stop = message.side, message.stop
+    node.seen[side] = node.finished[side] = stop
+    node.needed_from[1 - side] = message.needed_from
+    if message.low < message.high:
+        compare(out, MEET, side, message.first, stop, message.low, message.high)
+    return TAKEN
 
 
 @njit(nogil=True, cache=True)
-def rest(node, out):
+def rest(node: State, out: Actions) -> None:
     """Workers have nothing to do without a message."""
-    return 0
-
-
-@on_demand
-def act(address):
-    """A step, or what there is to do without a message."""
-    node, message, out, resting = unpack(address)
-    return rest(node, out) if resting else step(node, message, out)

@@ -23,78 +23,53 @@ from __future__ import annotations
 from streamjoin.algorithms.protocol import (
     ALL,
     ARRIVAL,
-    EXPIRED,
-    FIRST,
     INSERT,
-    KEEP,
-    KIND,
-    NODE,
-    NODES,
     PROBE,
-    ROOM,
-    SEEN,
-    SEND,
-    SIDE,
-    STOP,
-    TURNS,
+    TAKEN,
     WAIT,
+    Actions,
+    Message,
+    Node,
     R,
     S,
-    Topology,
+    compare,
     learn_expiry,
+    pass_by,
     pass_expiry,
     put,
-    unpack,
+    send,
 )
-from streamjoin.codegen.jit import inner, njit, on_demand
+from streamjoin.codegen.jit import inner, njit
 
-FINISHED = SEEN  # below it, tuples have met all they had to meet at a node
-
-
-def topology(rows: int, columns: int) -> Topology:
-    """Workers numbered row by row."""
-    nodes = [(i, j) for i in range(rows) for j in range(columns)]
-    following = tuple(
-        (i * columns + j + 1 if j + 1 < columns else -1, (i + 1) * columns + j if i + 1 < rows else -1)
-        for i, j in nodes
-    )
-    entries = (tuple(i * columns for i in range(rows)), tuple(range(columns)))
-    return Topology(rows * columns, entries, following, (rows, columns), tuple(nodes))
+State = Node
 
 
 @inner
-def at_end(node, side):
+def at_end(node: State, side: int) -> bool:
     """Is this the last worker of its row (for r) or column (for s)?"""
-    columns = node[TURNS + S]
-    return node[NODE] % columns == columns - 1 if side == R else node[NODE] + columns >= node[NODES]
+    columns = node.ways[S]
+    return node.index % columns == columns - 1 if side == R else node.index + columns >= node.nodes
 
 
 @njit(nogil=True, cache=True)
-def step(node, message, out):
-    """Takes a message. Returns the number of actions, or WAIT."""
-    if message[KIND] != ARRIVAL:
-        return learn_expiry(node, message, out)
-    side, first, stop, count = message[SIDE], message[FIRST], message[STOP], 0
+def step(node: State, message: Message, out: Actions) -> bool:
+    side, first, stop = message.side, message.first, message.stop
+    if message.kind != ARRIVAL:
+        learn_expiry(node, message, out)
+        return TAKEN
     if not at_end(node, side):
-        if node[ROOM + side] < 1:
+        if node.room[side] < 1:
             return WAIT
-        count = put(out, count, SEND, side, ARRIVAL, side, first, stop, 0, 0, 0)
-    if stop > node[EXPIRED + side]:
-        count = put(out, count, INSERT, 0, 0, side, max(first, node[EXPIRED + side]), stop, 0, 0, 0)
-    count = put(out, count, PROBE, 0, 0, side, first, stop, 0, ALL, 0)
-    node[SEEN + side] = node[KEEP + side] = stop
-    return count
+        send(out, side, ARRIVAL, side, first, stop)
+    if stop > node.expired[side]:
+        put(out, INSERT, side, max(first, node.expired[side]), stop)
+    compare(out, PROBE, side, first, stop, 0, ALL)
+    pass_by(node, side, stop)
+    return TAKEN
 
 
 @njit(nogil=True, cache=True)
-def rest(node, out):
+def rest(node: State, out: Actions) -> None:
     """What is due without a message: expiries that had to wait for room."""
-    count = pass_expiry(node, out, 0, S, at_end(node, R))
-    return pass_expiry(node, out, count, R, at_end(node, S))
-
-
-@on_demand
-def act(address):
-    """A step, or what there is to do without a message."""
-    node, message, out, resting = unpack(address)
-    return rest(node, out) if resting else step(node, message, out)
+    pass_expiry(node, S, at_end(node, R), out)
+    pass_expiry(node, R, at_end(node, S), out)

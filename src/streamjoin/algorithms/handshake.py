@@ -10,7 +10,7 @@ Teubner, Mueller: How soccer players would do stream joins, SIGMOD 2011, section
 
 An arrival is compared with the whole segment of the other stream (immediate scan) and joins its own segment. Tuples are
 sent on when a segment is larger than the neighbour's, oldest first, so that both windows spread evenly over the chain
-like water in a pipe. Segments are contiguous stretches of their streams.
+like water in a pipe. Segments are contiguous parts of their streams.
 
 Two tuples in the queues between two nodes would cross unseen. Forwarding is therefore done in two phases on one side:
 s remains, marked as sent, in the segment of the right node until the left one acknowledges it; an r that crossed it
@@ -27,117 +27,91 @@ from __future__ import annotations
 from streamjoin.algorithms.protocol import (
     ACKNOWLEDGEMENT,
     ARRIVAL,
-    BATCH,
-    DROP,
-    EXPIRED,
-    EXPIRED_PLACE,
-    FIRST,
     INSERT,
-    KEEP,
-    KIND,
-    NEIGHBOUR,
-    NODE,
-    NODES,
     NOWHERE,
-    OWN,
-    PLACE,
     PROBE,
-    ROOM,
-    SEEN,
-    SEND,
-    SIDE,
-    SIZE,
-    STOP,
+    TAKEN,
+    Actions,
+    Message,
+    Node,
     R,
     S,
-    Topology,
-    chain,
+    compare,
+    drop,
     put,
-    unpack,
+    send,
 )
-from streamjoin.codegen.jit import inner, njit, on_demand
-
-# A segment holds tuples KEEP..SEEN-1 of its side.
-SENT = OWN  # per side: tuples below have been sent on; r leaves at once, s waits for its acknowledgement
-ACK_SENT = OWN + 2  # s below have been acknowledged to the right neighbour
-
-FINISHED = KEEP  # below it, tuples have met all they had to meet at a node
+from streamjoin.codegen.jit import inner, njit
+from streamjoin.codegen.records import PerSide, Word
 
 
-def topology(workers: int) -> Topology:
-    """A chain through which everything flows."""
-    return chain(workers, dealt=False)
+class State(Node):
+    """A segment holds the tuples needed_from..seen-1 of its side."""
+
+    sent: PerSide  # tuples below have been sent on; r leaves at once, s waits for its acknowledgement
+    ack_sent: Word  # s below have been acknowledged to the right neighbour
 
 
 @njit(nogil=True, cache=True)
-def step(node, message, out):
-    """Takes a message. Returns the number of actions; never has to wait."""
-    kind, side, stop = message[KIND], message[SIDE], message[STOP]
+def step(node: State, message: Message, out: Actions) -> bool:
+    """Takes a message; never has to wait."""
+    kind, side, first, stop = message.kind, message.side, message.first, message.stop
     if kind == ARRIVAL:
-        other = 1 - side
-        count = put(out, 0, PROBE, 0, 0, side, message[FIRST], stop, node[KEEP + other], node[SEEN + other], 0)
-        count = put(out, count, INSERT, 0, 0, side, message[FIRST], stop, 0, 0, 0)
-        node[SEEN + side] = stop
-        return count
-    if kind == ACKNOWLEDGEMENT:
-        return leave(node, S, stop, NOWHERE, out, 0)
-    node[EXPIRED + side], node[EXPIRED_PLACE + side] = stop, message[PLACE]
-    return 0
+        compare(out, PROBE, side, first, stop, node.needed_from[1 - side], node.seen[1 - side])
+        put(out, INSERT, side, first, stop)
+        node.seen[side] = stop
+    elif kind == ACKNOWLEDGEMENT:
+        leave(node, S, stop, NOWHERE, out)
+    else:
+        node.expired[side], node.horizon[side] = stop, message.horizon
+    return TAKEN
 
 
 @inner
-def leave(node, side, stop, place, out, count):
-    """The oldest tuples leave the segment."""
-    node[KEEP + side] = stop
-    node[SENT + side] = max(node[SENT + side], stop)
-    return put(out, count, DROP, 0, 0, side, 0, stop, 0, 0, place)
+def leave(node: State, side: int, stop: int, horizon: int, out: Actions) -> None:
+    """The oldest tuples leave the segment: they have met all they had to meet here."""
+    node.needed_from[side] = node.finished[side] = stop
+    node.sent[side] = max(node.sent[side], stop)
+    drop(out, side, stop, horizon)
 
 
 @njit(nogil=True, cache=True)
-def rest(node, out):
+def rest(node: State, out: Actions) -> None:
     """What is due without a message: acknowledgements, tuples that have expired, tuples to be sent on."""
-    count = 0
-    if node[ACK_SENT] < node[SEEN + S]:
-        if node[NODE] == node[NODES] - 1:
-            node[ACK_SENT] = node[SEEN + S]
-        elif node[ROOM + R] > 0:
-            node[ACK_SENT] = node[SEEN + S]
-            node[ROOM + R] -= 1
-            count = put(out, count, SEND, R, ACKNOWLEDGEMENT, S, 0, node[SEEN + S], 0, 0, 0)
+    if node.ack_sent < node.seen[S]:
+        if node.index == node.nodes - 1:
+            node.ack_sent = node.seen[S]
+        elif node.room[R] > 0:
+            node.ack_sent = node.seen[S]
+            node.room[R] -= 1
+            send(out, R, ACKNOWLEDGEMENT, S, 0, node.seen[S])
     for side in range(2):
         if at_end(node, side):
-            gone = min(node[EXPIRED + side], node[SEEN + side])
-            if gone > node[KEEP + side]:
-                count = leave(node, side, gone, node[EXPIRED_PLACE + side], out, count)
+            gone = min(node.expired[side], node.seen[side])
+            if gone > node.needed_from[side]:
+                leave(node, side, gone, node.horizon[side], out)
         else:
-            count = forward(node, side, out, count)
-        node[SIZE + side] = node[SEEN + side] - node[SENT + side]
-    return count
+            forward(node, side, out)
+        node.load[side] = node.seen[side] - node.sent[side]
 
 
 @inner
-def at_end(node, side):
+def at_end(node: State, side: int) -> bool:
     """Is this the last node that tuples of a side come to?"""
-    return node[NODE] == (node[NODES] - 1 if side == R else 0)
+    return node.index == (node.nodes - 1 if side == R else 0)
 
 
 @inner
-def forward(node, side, out, count):
+def forward(node: State, side: int, out: Actions) -> None:
     """Sends the oldest tuples on if this segment is larger than the neighbour's (autonomous load balancing)."""
-    first = node[SENT + side]
-    if node[SEEN + side] - first <= node[NEIGHBOUR + side] or node[ROOM + side] < 1:
-        return count
-    if side == R and node[ACK_SENT] < node[SEEN + S]:
-        return count
-    stop = min(node[SEEN + side], (first // node[BATCH] + 1) * node[BATCH])
-    node[ROOM + side] -= 1
-    node[SENT + side] = stop
-    count = put(out, count, SEND, side, ARRIVAL, side, first, stop, 0, 0, 0)
-    return leave(node, R, stop, NOWHERE, out, count) if side == R else count
-
-
-@on_demand
-def act(address):
-    """A step, or what there is to do without a message."""
-    node, message, out, resting = unpack(address)
-    return rest(node, out) if resting else step(node, message, out)
+    first = node.sent[side]
+    if node.seen[side] - first <= node.neighbour[side] or node.room[side] < 1:
+        return
+    if side == R and node.ack_sent < node.seen[S]:
+        return
+    stop = min(node.seen[side], (first // node.batch + 1) * node.batch)
+    node.room[side] -= 1
+    node.sent[side] = stop
+    send(out, side, ARRIVAL, side, first, stop)
+    if side == R:
+        leave(node, R, stop, NOWHERE, out)

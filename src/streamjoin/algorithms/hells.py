@@ -20,6 +20,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from streamjoin.codegen.records import Array
+
 PIECE = 4096  # tuples that expire together
 
 
@@ -43,7 +45,7 @@ class Fifo:
         words = _words(self.first, self.head + count)
         return self.capacity if words[1] - words[0] <= self.capacity // WORD else _whole_words(2 * (len(self) + count))
 
-    def push(self, at) -> None:
+    def push(self, at: Array) -> None:
         """Tuples at these places have been added."""
         for begin in range(0, len(at), PIECE):
             piece = at[begin : begin + PIECE]

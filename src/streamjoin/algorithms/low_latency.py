@@ -29,145 +29,121 @@ from streamjoin.algorithms.protocol import (
     ALL,
     ARRIVAL,
     EXPEDITION_END,
-    EXPIRED,
-    FIRST,
     INSERT,
-    KEEP,
-    KIND,
     MEET,
-    NODE,
-    NODES,
-    OWN,
     PROBE,
-    ROOM,
-    SEEN,
-    SEND,
-    SIDE,
-    STOP,
-    STRETCH,
-    TURNS,
+    TAKEN,
     WAIT,
+    Actions,
+    Message,
+    Node,
     R,
     S,
-    Topology,
-    chain,
+    compare,
     learn_expiry,
     next_own,
     pass_expiry,
     put,
-    unpack,
+    send,
 )
-from streamjoin.codegen.jit import inner, njit, on_demand
+from streamjoin.codegen.jit import inner, njit
+from streamjoin.codegen.records import Word
 
-ACKED = OWN  # s below have been received by the left neighbour
-ACK_SENT = OWN + 1  # s below have been acknowledged to the right neighbour
-ENDED = OWN + 2  # r below have ended their expedition
-END_SENT = OWN + 3  # r below are known to the left neighbour to have
-MOST = 1000  # stretches that may be unacknowledged, or end at once: what follows from a message must have a bound
-
-FINISHED = SEEN  # below it, tuples have met all they had to meet at a node
+MOST = 1000  # stripes that may be unacknowledged, or end at once: what follows from a message must have a bound
 
 
-def topology(workers: int) -> Topology:
-    """A chain whose nodes are home to equal shares of both streams, in turns."""
-    return chain(workers, dealt=True)
+class State(Node):
+    acked: Word  # s below have been received by the left neighbour
+    ack_sent: Word  # s below have been acknowledged to the right neighbour
+    ended: Word  # r below have ended their expedition
+    end_sent: Word  # r below are known to the left neighbour to have
 
 
 @njit(nogil=True, cache=True)
-def step(node, message, out):
-    """Takes a message. Returns the number of actions, or WAIT."""
-    kind = message[KIND]
+def step(node: State, message: Message, out: Actions) -> bool:
+    kind = message.kind
     if kind == ARRIVAL:
-        return arrive_r(node, message, out) if message[SIDE] == R else arrive_s(node, message, out)
+        if message.side == R:
+            return arrive_r(node, message.first, message.stop, out)
+        return arrive_s(node, message.first, message.stop, out)
     if kind == ACKNOWLEDGEMENT:
-        node[ACKED] = message[STOP]
-        node[KEEP + S] = message[STOP]
-        return 0
-    if kind == EXPEDITION_END:
-        return end(node, message[STOP], out, 0)
-    return learn_expiry(node, message, out)
+        node.acked = node.needed_from[S] = message.stop
+    elif kind == EXPEDITION_END:
+        end(node, message.stop, out)
+    else:
+        learn_expiry(node, message, out)
+    return TAKEN
 
 
 @inner
-def arrive_r(node, message, out):
-    first, stop, last = message[FIRST], message[STOP], node[NODE] == node[NODES] - 1
-    count = 0
+def arrive_r(node: State, first: int, stop: int, out: Actions) -> bool:
+    last = node.index == node.nodes - 1
     if not last:
-        if node[ROOM + R] < 1 or node[ACK_SENT] < node[SEEN + S]:
+        if node.room[R] < 1 or node.ack_sent < node.seen[S]:
             return WAIT
-        count = put(out, count, SEND, R, ARRIVAL, R, first, stop, 0, 0, 0)
-    count = put(out, count, PROBE, 0, 0, R, first, stop, 0, ALL, 0)
-    count = meet_in_flight(node, first, stop, out, count)
-    node[SEEN + R] = stop
-    return end(node, stop, out, count) if last else count
+        send(out, R, ARRIVAL, R, first, stop)
+    compare(out, PROBE, R, first, stop, 0, ALL)
+    meet_in_flight(node, first, stop, out)
+    node.seen[R] = node.finished[R] = stop
+    if last:
+        end(node, stop, out)
+    return TAKEN
 
 
 @inner
-def meet_in_flight(node, first, stop, out, count):
+def meet_in_flight(node: State, first: int, stop: int, out: Actions) -> None:
     """Compares r with the fresh s that were sent on from here and are not acknowledged: those whose home lies left."""
-    place, stretch = node[ACKED], node[STRETCH]
-    while place < node[SEEN + S]:
-        past = min(node[SEEN + S], (place // stretch + 1) * stretch)
-        if place // stretch % node[TURNS + S] < node[NODE]:
-            count = put(out, count, MEET, 0, 0, R, first, stop, place, past, 0)
-        place = past
-    return count
+    begin, stripe = node.acked, node.stripe
+    while begin < node.seen[S]:
+        past = min(node.seen[S], (begin // stripe + 1) * stripe)
+        if begin // stripe % node.ways[S] < node.index:
+            compare(out, MEET, R, first, stop, begin, past)
+        begin = past
 
 
 @inner
-def arrive_s(node, message, out):
-    first, stop, leftmost = message[FIRST], message[STOP], node[NODE] == 0
-    count = 0
+def arrive_s(node: State, first: int, stop: int, out: Actions) -> bool:
+    leftmost = node.index == 0
     if not leftmost:
-        if node[ROOM + S] < 1 or node[END_SENT] < node[ENDED]:
+        if node.room[S] < 1 or node.end_sent < node.ended:
             return WAIT
-        if stop - node[ACKED] > MOST * node[STRETCH]:
+        if stop - node.acked > MOST * node.stripe:
             return WAIT
-        count = put(out, count, SEND, S, ARRIVAL, S, first, stop, 0, 0, 0)
-    count = put(out, count, PROBE, 0, 0, S, first, stop, 0, ALL, 0)
-    mine, past = next_own(node, S, max(first, node[EXPIRED + S]), stop)
+        send(out, S, ARRIVAL, S, first, stop)
+    compare(out, PROBE, S, first, stop, 0, ALL)
+    mine, past = next_own(node, S, max(first, node.expired[S]), stop)
     if mine < past:
-        count = put(out, count, INSERT, 0, 0, S, mine, past, 0, 0, 0)
-    node[SEEN + S] = stop
+        put(out, INSERT, S, mine, past)
+    node.seen[S] = node.finished[S] = stop
     if leftmost:  # nobody to send on to: nothing is in flight
-        node[ACKED] = stop
-        node[KEEP + S] = stop
-    return count
+        node.acked = node.needed_from[S] = stop
+    return TAKEN
 
 
 @inner
-def end(node, stop, out, count):
+def end(node: State, stop: int, out: Actions) -> None:
     """The expedition of r below `stop` has ended: those at home here become visible to s."""
-    mine, past = next_own(node, R, max(node[ENDED], node[EXPIRED + R]), stop)
+    mine, past = next_own(node, R, max(node.ended, node.expired[R]), stop)
     while mine < past:
-        count = put(out, count, INSERT, 0, 0, R, mine, past, 0, 0, 0)
+        put(out, INSERT, R, mine, past)
         mine, past = next_own(node, R, past, stop)
-    node[ENDED] = stop
-    node[KEEP + R] = stop
-    return count
+    node.ended = node.needed_from[R] = stop
 
 
 @njit(nogil=True, cache=True)
-def rest(node, out):
+def rest(node: State, out: Actions) -> None:
     """What is due without a message: acknowledgements, expedition ends and expiries that had to wait for room."""
-    leftmost, last, count = node[NODE] == 0, node[NODE] == node[NODES] - 1, 0
-    if node[ACK_SENT] < node[SEEN + S] and (last or node[ROOM + R] > 0):
-        node[ACK_SENT] = node[SEEN + S]
+    leftmost, last = node.index == 0, node.index == node.nodes - 1
+    if node.ack_sent < node.seen[S] and (last or node.room[R] > 0):
+        node.ack_sent = node.seen[S]
         if not last:
-            node[ROOM + R] -= 1
-            count = put(out, count, SEND, R, ACKNOWLEDGEMENT, S, 0, node[SEEN + S], 0, 0, 0)
+            node.room[R] -= 1
+            send(out, R, ACKNOWLEDGEMENT, S, 0, node.seen[S])
     if leftmost:
-        node[END_SENT] = node[ENDED]
-    elif node[END_SENT] < node[ENDED] and node[ROOM + S] > 0:
-        node[END_SENT] = min(node[ENDED], node[END_SENT] + MOST * node[STRETCH])
-        node[ROOM + S] -= 1
-        count = put(out, count, SEND, S, EXPEDITION_END, R, 0, node[END_SENT], 0, 0, 0)
-    count = pass_expiry(node, out, count, S, last)
-    return pass_expiry(node, out, count, R, leftmost)
-
-
-@on_demand
-def act(address):
-    """A step, or what there is to do without a message."""
-    node, message, out, resting = unpack(address)
-    return rest(node, out) if resting else step(node, message, out)
+        node.end_sent = node.ended
+    elif node.end_sent < node.ended and node.room[S] > 0:
+        node.end_sent = min(node.ended, node.end_sent + MOST * node.stripe)
+        node.room[S] -= 1
+        send(out, S, EXPEDITION_END, R, 0, node.end_sent)
+    pass_expiry(node, S, last, out)
+    pass_expiry(node, R, leftmost, out)

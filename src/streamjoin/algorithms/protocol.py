@@ -1,147 +1,206 @@
-"""The words that all protocols share: messages, actions, the state of a node, the shape of a topology.
+"""What all protocols share: messages, actions, the state of a node.
 
 A protocol is a function from (node state, message) to (node state, actions). It compares nothing and stores nothing
 itself; it says what is to be compared and stored, and what is to be told to whom. Threads call it, and so does the
-scheduler of the tests, which picks interleavings from a seed.
+scheduler of the tests, which picks interleavings from a seed. Its file has
 
-Tuples are named by number: their place in their stream. All queues are first in, first out, so that what a node has
+    State                       a Node, and what the protocol needs beyond it
+    step(node, message, out)    takes a message; WAIT, with nothing changed, if there is no room for what follows
+    rest(node, out)             does what is due without a message
+
+Tuples are named by number: their position in their stream. All queues are first in, first out, so that what a node has
 seen, forwarded or been told of is always a prefix of a stream, and one number stands for it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
-from numba import carray
 
-from streamjoin.codegen.intrinsics import pointer, words_at
-from streamjoin.codegen.jit import inner
+from streamjoin.algorithms import Topology
+from streamjoin.codegen.cache import PACKAGE, load_module
+from streamjoin.codegen.jit import OnDemand, inner
+from streamjoin.codegen.records import Address, PerSide, Record, Word
 
 R, S = 0, 1  # sides; stream r flows in direction 0, stream s in direction 1
 
-# A message, as words.
-KIND, SIDE, FIRST, STOP, LO, HI, PLACE, _PAD = range(8)
-WORDS = 8
+# Kinds of messages.
+ARRIVAL = 1  # tuples first..stop-1 of the side
+ACKNOWLEDGEMENT = 2  # tuples of the side below stop have been received
+EXPEDITION_END = 3  # tuples of the side below stop have reached the end of their pipeline
+EXPIRY = 4  # no tuple that comes behind this message meets tuples of the side below stop, which lie below the horizon
+SHARE = 5  # compare tuples first..stop-1 of the side with low..high-1 of the other one
 
-ARRIVAL = 1  # tuples FIRST..STOP-1 of SIDE
-ACKNOWLEDGEMENT = 2  # tuples of SIDE below STOP have been received
-EXPEDITION_END = 3  # tuples of SIDE below STOP have reached the end of their pipeline
-EXPIRY = 4  # no tuple that comes behind this message meets tuples of SIDE below STOP, whose places lie below PLACE
-SHARE = 5  # compare tuples FIRST..STOP-1 of SIDE with LO..HI-1 of the other one; PLACE is where its window begins
-
-# An action: what to do, in which direction if something is to be sent, and eight words as in a message.
-DO, DIRECTION, BODY = 0, 1, 2
-ACTION_WORDS = BODY + WORDS
-
+# What actions do.
 SEND = 1  # the body is the message
-PROBE = 2  # compare FIRST..STOP-1 of SIDE with what this node has inserted of the other side, in LO..HI-1
-MEET = 3  # compare FIRST..STOP-1 of SIDE with LO..HI-1 of the other side, inserted or not
-INSERT = 4  # FIRST..STOP-1 of SIDE become part of this node's window
-DROP = 5  # tuples of SIDE below STOP leave this node's window; their places lie below PLACE; NOWHERE: they were sent on
-
-# The state of a node. Entries for both sides are two words: s follows r.
-NODE, NODES = 0, 1  # place in the topology, number of nodes
-STRETCH, TURN, TURNS = 2, 3, 5  # stretches of the stream are dealt in turns: this node keeps TURN of TURNS, per side
-BATCH = 7  # most tuples that travel together
-ROOM = 8  # per direction: free places in the queue towards the next node
-NEIGHBOUR = 10  # per side: size of the window of the next node in the side's direction
-SEEN = 12  # per side: tuples below have arrived here
-KEEP = 14  # per side: tuples below are needed no more by this node, but for those in its window
-SIZE = 16  # per side: what the neighbours are told of this node's window
-EXPIRED = 18  # per side: tuples below have expired
-EXPIRED_PLACE = 20  # per side: their places lie below
-EXPIRY_SENT = 22  # per side: tuples below are known to the next node to have expired
-OWN = 24  # what a protocol needs for itself begins here
-STATE_WORDS = 40
-
-# How a worker thread hands all this to a protocol: addresses of state, message and actions, and what to do.
-STATE_AT, MESSAGE_AT, ACTIONS_AT, RESTING, FRAME_WORDS = range(5)
+PROBE = 2  # compare first..stop-1 of the side with what this node has inserted of the other side, in low..high-1
+MEET = 3  # compare first..stop-1 of the side with low..high-1 of the other side, inserted or not
+INSERT = 4  # first..stop-1 of the side become part of this node's window
+DROP = (
+    5  # tuples of the side below stop leave this node's window; they lie below the horizon; NOWHERE: they were sent on
+)
 
 MOST_ACTIONS = 4096  # that follow from one step
-WAIT = -1  # a message cannot be taken now: there is no room for what follows from it
+TAKEN, WAIT = True, False  # what a step answers
 ALL = np.iinfo(np.int64).max
-NOWHERE = np.iinfo(np.int64).min  # as a PLACE: nothing lies below it
-
-Words = npt.NDArray[np.int64]
+NOWHERE = np.iinfo(np.int64).min  # as a horizon: nothing lies below it
 
 
-@dataclass(frozen=True)
-class Topology:
-    """Who sends to whom. A node has one queue per direction in front of it, filled by a neighbour or by the driver."""
+class Message(Record):
+    """What travels through a queue: one cache line. Which fields mean something depends on the kind."""
 
-    nodes: int
-    entries: tuple[tuple[int, ...], tuple[int, ...]]  # by direction: nodes whose queue the driver fills
-    next: tuple[tuple[int, int], ...]  # by node: the next one in each direction, -1 at the end
-    turns: tuple[int, int] = (1, 1)  # by side: among how many the stretches of the stream are dealt
-    turn: tuple[tuple[int, int], ...] = ()  # by node: which of them are its own, per side
-
-
-def chain(workers: int, dealt: bool) -> Topology:
-    """Nodes in a row, r from the left, s from the right. `dealt`: each keeps its share of both streams."""
-    following = tuple((k + 1 if k + 1 < workers else -1, k - 1) for k in range(workers))
-    turns = workers if dealt else 1
-    turn = tuple((k, k) if dealt else (0, 0) for k in range(workers))
-    return Topology(workers, ((0,), (workers - 1,)), following, (turns, turns), turn)
+    kind: Word
+    side: Word
+    first: Word
+    stop: Word
+    low: Word
+    high: Word
+    horizon: Word  # time or row number, as the window counts
+    needed_from: Word  # of a SHARE: tuples of the other side below are needed no more
 
 
-def new_node(topology: Topology, place: int, stretch: int, batch: int) -> Words:
+class Action(Record):
+    do: Word
+    direction: Word  # in which something is sent
+    body: Message
+
+
+class Actions(Record):
+    """What follows from a step, and how far it has been carried out."""
+
+    count: Word
+    done: Word
+    each: Annotated[Any, (Action, MOST_ACTIONS)]
+
+
+class Node(Record):
+    """The state of a node. Protocols that need more inherit from it."""
+
+    index: Word  # in the topology
+    nodes: Word
+    stripe: Word  # tuples that are dealt together
+    batch: Word  # most tuples that travel together
+    way: PerSide  # stripes are dealt to so many ways: this node keeps those of its own way
+    ways: PerSide
+    room: PerSide  # per direction: free places in the queue towards the next node
+    neighbour: PerSide  # the load of the next node in the side's direction
+    # What protocols change begins here.
+    seen: PerSide  # tuples below have arrived here
+    needed_from: PerSide  # tuples below are needed no more by this node, but for those in its window
+    finished: PerSide  # tuples below have met all they had to meet here
+    load: PerSide  # what the neighbours are told of this node's window
+    expired: PerSide  # tuples below have expired,
+    horizon: PerSide  # and lie below
+    expiry_sent: PerSide  # tuples below are known to the next node to have expired
+
+
+class Call(Record):
+    """What a worker thread hands to a protocol."""
+
+    node: Address
+    message: Address
+    actions: Address
+    resting: Word  # is there no message?
+
+
+ACT = """
+from {package}.algorithms.{file} import State, rest, step
+from {package}.algorithms.protocol import TAKEN, Actions, Call, Message
+from {package}.codegen.intrinsics import record_at
+from {package}.codegen.jit import on_demand
+
+@on_demand
+def act(address):
+    call = record_at(address, Call)
+    node, out = record_at(call.node, State), record_at(call.actions, Actions)
+    out.count = out.done = 0
+    if call.resting:
+        rest(node, out)
+        return TAKEN
+    return step(node, record_at(call.message, Message), out)
+"""
+
+
+def act(file: str) -> OnDemand:
+    """A protocol by address, for worker threads: takes that of a `Call`, answers as `step` does.
+
+    Generated text, since the machine code of a closure over compiled functions cannot be kept (numba 6264).
+    """
+    found: OnDemand = load_module(ACT.format(package=PACKAGE, file=file)).act
+    return found
+
+
+def new_node(state: type[Node], topology: Topology, index: int, stripe: int, batch: int) -> Node:
     """The state of a node before anything has happened."""
-    node = np.zeros(STATE_WORDS, np.int64)
-    node[NODE], node[NODES], node[STRETCH], node[BATCH] = place, topology.nodes, stretch, batch
-    node[TURN : TURN + 2] = topology.turn[place]
-    node[TURNS : TURNS + 2] = topology.turns
-    node[EXPIRED_PLACE : EXPIRED_PLACE + 2] = NOWHERE
+    node = state.new()
+    node.index, node.nodes, node.stripe, node.batch = index, topology.nodes, stripe, batch
+    node.way[:], node.ways[:], node.horizon[:] = topology.way[index], topology.ways, NOWHERE
     return node
 
 
 @inner
-def unpack(address):
-    """State, message, room for actions, and is there no message, from the frame at an address."""
-    frame = words_at(address, FRAME_WORDS)
-    actions = carray(pointer(frame[ACTIONS_AT]), (MOST_ACTIONS, ACTION_WORDS), np.int64)
-    return words_at(frame[STATE_AT], STATE_WORDS), words_at(frame[MESSAGE_AT], WORDS), actions, frame[RESTING]
+def put(out: Actions, do: int, side: int, first: int, stop: int) -> Action:
+    """Appends an action, whose other fields are 0."""
+    action: Action = out.each[out.count]
+    out.count += 1
+    action.do, action.direction, body = do, 0, action.body
+    body.kind, body.side, body.first, body.stop = 0, side, first, stop
+    body.low = body.high = body.horizon = body.needed_from = 0
+    return action
 
 
 @inner
-def put(out, count, do, direction, kind, side, first, stop, lo, hi, place):
-    """Appends an action. Returns their number."""
-    out[count, DO], out[count, DIRECTION] = do, direction
-    out[count, BODY + KIND], out[count, BODY + SIDE] = kind, side
-    out[count, BODY + FIRST], out[count, BODY + STOP] = first, stop
-    out[count, BODY + LO], out[count, BODY + HI], out[count, BODY + PLACE] = lo, hi, place
-    return count + 1
+def send(out: Actions, direction: int, kind: int, side: int, first: int, stop: int) -> Action:
+    action: Action = put(out, SEND, side, first, stop)
+    action.direction, action.body.kind = direction, kind
+    return action
 
 
 @inner
-def next_own(node, side, first, stop):
-    """The first stretch of FIRST..STOP-1 that this node keeps, as (first, stop); empty at the end if there is none."""
-    stretch, turns, turn = node[STRETCH], node[TURNS + side], node[TURN + side]
+def compare(out: Actions, do: int, side: int, first: int, stop: int, low: int, high: int) -> None:
+    """PROBE or MEET."""
+    body = put(out, do, side, first, stop).body
+    body.low, body.high = low, high
+
+
+@inner
+def drop(out: Actions, side: int, stop: int, horizon: int) -> None:
+    put(out, DROP, side, 0, stop).body.horizon = horizon
+
+
+@inner
+def next_own(node: Node, side: int, first: int, stop: int) -> tuple[int, int]:
+    """The first stripe of first..stop-1 that this node keeps, as (first, stop); empty at the end if there is none."""
+    stripe, ways, way = node.stripe, node.ways[side], node.way[side]
     while first < stop:
-        end = min(stop, (first // stretch + 1) * stretch)
-        if first // stretch % turns == turn:
+        end = min(stop, (first // stripe + 1) * stripe)
+        if first // stripe % ways == way:
             return first, end
         first = end
     return stop, stop
 
 
 @inner
-def learn_expiry(node, message, out):
-    """An expiry has arrived: forget, and remember it for what is still to come and for the next node."""
-    side, stop = message[SIDE], message[STOP]
-    if stop <= node[EXPIRED + side]:
-        return 0
-    node[EXPIRED + side], node[EXPIRED_PLACE + side] = stop, max(message[PLACE], node[EXPIRED_PLACE + side])
-    return put(out, 0, DROP, 0, 0, side, 0, stop, 0, 0, node[EXPIRED_PLACE + side])
+def pass_by(node: Node, side: int, stop: int) -> None:
+    """Tuples below have arrived here and met everything, and need not be kept but in the window."""
+    node.seen[side] = node.finished[side] = node.needed_from[side] = stop
 
 
 @inner
-def pass_expiry(node, out, count, side, last):
+def learn_expiry(node: Node, message: Message, out: Actions) -> None:
+    """An expiry has arrived: forget, and remember it for what is still to come and for the next node."""
+    side, stop = message.side, message.stop
+    if stop > node.expired[side]:
+        node.expired[side], node.horizon[side] = stop, max(message.horizon, node.horizon[side])
+        drop(out, side, stop, node.horizon[side])
+
+
+@inner
+def pass_expiry(node: Node, side: int, last: bool, out: Actions) -> None:
     """Tells the next node what has expired, once there is room; later is never wrong. Travels against its stream."""
     direction = 1 - side
-    if not last and node[EXPIRED + side] > node[EXPIRY_SENT + side] and node[ROOM + direction] > 0:
-        stop = node[EXPIRY_SENT + side] = node[EXPIRED + side]
-        node[ROOM + direction] -= 1
-        return put(out, count, SEND, direction, EXPIRY, side, 0, stop, 0, 0, node[EXPIRED_PLACE + side])
-    return count
+    if not last and node.expired[side] > node.expiry_sent[side] and node.room[direction] > 0:
+        node.expiry_sent[side] = node.expired[side]
+        node.room[direction] -= 1
+        send(out, direction, EXPIRY, side, 0, node.expired[side]).body.horizon = node.horizon[side]

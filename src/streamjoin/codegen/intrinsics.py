@@ -192,6 +192,17 @@ def record_at(address, record):
     return records_at(address, 1, record)[0]
 
 
+@intrinsic(prefer_literal=True)
+def address_of(typingctx: Any, record: Any, name: Any) -> Any:
+    """Where a field of a record lies, by its name."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        offset = ir.Constant(_I64, record.offset(name.literal_value))
+        return builder.add(builder.ptrtoint(args[0], _I64), offset)
+
+    return types.int64(record, name), codegen
+
+
 @intrinsic
 def copy_bytes(typingctx: Any, to: Any, source: Any, count: Any) -> Any:
     """memcpy, from address to address."""

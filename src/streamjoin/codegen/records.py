@@ -32,6 +32,11 @@ class RecordType(type):
 
     dtype: np.dtype[np.void]
 
+    def offset(cls, name: str) -> int:
+        """Where a field lies in a record, in bytes."""
+        assert cls.dtype.fields is not None
+        return cls.dtype.fields[name][1]
+
 
 class Record(metaclass=RecordType):
     """What all records have.

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
+from streamjoin.codegen.intrinsics import words_at
 from streamjoin.codegen.jit import njit
 
 _sched_yield = types.ExternalFunction("sched_yield", types.int32())
@@ -23,34 +25,54 @@ SPINS, YIELDS = 100, 4  # rounds of waiting before a thread yields its core, and
 SHORTEST, LONGEST, NAPS = 20, 1000, 200
 
 
-def _element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    data = context.make_array(sig.args[0])(context, builder, args[0]).data
+def _place(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """A field of a record, or an element of an array."""
+    where, what = sig.args[:2]
+    if isinstance(where, types.Record):
+        kind = context.get_value_type(types.int64)
+        return cgutils.get_record_member(builder, args[0], where.offset(what.literal_value), kind)
+    data = context.make_array(where)(context, builder, args[0]).data
     return builder.gep(data, [args[1]])
 
 
-@intrinsic
-def load_acquire(typingctx: Any, array: Any, index: Any) -> Any:
-    """array[index] of a flat int64 array; pairs with the `store_release` that wrote it."""
+def _key(where: Any, what: Any) -> Any:
+    return what if isinstance(where, types.Record) else types.intp
+
+
+@intrinsic(prefer_literal=True)
+def load_acquire(typingctx: Any, where: Any, what: Any) -> Any:
+    """A word of a record, by its field's name, or of a flat array; pairs with the `store_release` that wrote it."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load_atomic(_element(context, builder, sig, args), "acquire", 8)
+        return builder.load_atomic(_place(context, builder, sig, args), "acquire", 8)
 
-    return types.int64(array, types.intp), codegen
+    return types.int64(where, _key(where, what)), codegen
 
 
-@intrinsic
-def store_release(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
-    """array[index] = value in a flat int64 array; everything written before is visible to who acquires it."""
+@intrinsic(prefer_literal=True)
+def store_release(typingctx: Any, where: Any, what: Any, value: Any) -> Any:
+    """Writes a word of a record or of a flat array; everything written before is visible to who acquires it."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        builder.store_atomic(args[2], _element(context, builder, sig, args), "release", 8)
+        builder.store_atomic(args[2], _place(context, builder, sig, args), "release", 8)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, types.int64), codegen
+    return types.void(where, _key(where, what), types.int64), codegen
 
 
 @njit(nogil=True, cache=True)
-def wait(rounds, longest):
+def read_word(address):
+    """The shared word at an address, for Python."""
+    return load_acquire(words_at(address, 1), 0)
+
+
+@njit(nogil=True, cache=True)
+def write_word(address, value):
+    store_release(words_at(address, 1), 0, value)
+
+
+@njit(nogil=True, cache=True)
+def back_off(rounds, longest):
     """Spins, then yields, then sleeps: a thread that has nothing to do for long costs next to nothing."""
     if rounds < SPINS:
         return

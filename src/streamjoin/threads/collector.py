@@ -9,11 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from streamjoin.codegen.records import Array
+from streamjoin.codegen.records import Array, address
 from streamjoin.engine import PerSide, Sink
 from streamjoin.interrupts import Thread, await_end
-from streamjoin.threads.ends import await_results, block_ready, give_back, read_word
-from streamjoin.threads.worker import GO
+from streamjoin.threads.ring import await_blocks, give_back, ready
 
 PAUSE = 0.0005  # seconds between two looks while the workers come to their end
 
@@ -23,19 +22,19 @@ class Collector:
 
     def __init__(
         self,
-        results: Array,
-        counts: Array,
-        index: Array,
-        control: Array,
-        bells: Array,
+        queues: Array,
+        blocks: Array,
+        control: int,
+        eventcount: int,
         progress: Callable[[], PerSide],
         sink: Sink,
         failed: Callable[[BaseException], None],
         abandoned: Callable[[], bool],
     ) -> None:
-        """`abandoned`: has the join failed, and have its workers ended?"""
-        self._results, self._counts, self._index = results, counts, index
-        self._control, self._bells = control, bells
+        """Queues of blocks by worker, addresses; `abandoned`: has the join failed, and have its workers ended?"""
+        self._counts, self._numbers = blocks["count"], blocks["numbers"]
+        self._queues = [address(queue) for queue in queues]
+        self._shared = address(queues), len(queues), control, eventcount
         self._progress, self._sink, self._failed = progress, sink, failed
         self._abandoned = abandoned
         self._finishing = False
@@ -58,19 +57,18 @@ class Collector:
                 if last:
                     return
                 # Some milliseconds at most: punctuations move on without results, too.
-                await_results(self._index, len(self._results), self._control, self._bells)
-                if read_word(self._control, 0) != GO:
+                if not await_blocks(*self._shared):
                     time.sleep(PAUSE)
         except BaseException as error:
             self._failed(error)
 
     def _vacuum(self) -> None:
         """Takes what is there, at most one round of blocks of each worker: a fast one must not hold up the others."""
-        for node in range(len(self._results)):
-            for _ in range(self._results.shape[2]):
-                block = int(block_ready(self._index, node))
+        for node, queue in enumerate(self._queues):
+            for _ in range(self._counts.shape[1]):
+                block = ready(queue)
                 if block < 0:
                     break
-                count = int(self._counts[node, block])
-                self._sink.pairs(self._results[node, 0, block, :count], self._results[node, 1, block, :count])
-                give_back(self._index, node)
+                r, s = self._numbers[node, block, :, : self._counts[node, block]]
+                self._sink.pairs(r, s)
+                give_back(queue)

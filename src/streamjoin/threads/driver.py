@@ -1,7 +1,7 @@
 """The driver: it alone knows the window. It writes arrivals onto the tapes, sends them in at the entries of the
 topology, and tells the opposite ends what has expired.
 
-Called by whoever pushes, one thread at a time. What it sends is in `algorithms/protocol.py`.
+Called by whoever pushes, one thread at a time. What it sends is in `algorithms/protocol.py`, to whom in `feed.py`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,13 @@ import pyarrow as pa
 from streamjoin.access import ACCESSES
 from streamjoin.access.tape import Tape
 from streamjoin.access.tuples import Tuples
-from streamjoin.algorithms import ALGORITHMS, DEALT
-from streamjoin.algorithms.celljoin import shares
-from streamjoin.algorithms.protocol import ARRIVAL, EXPIRY, Topology
+from streamjoin.algorithms import ALGORITHMS
 from streamjoin.codegen.records import Array
 from streamjoin.engine import Engine, PerSide, Setup, Sink
 from streamjoin.intake.direct import Direct
 from streamjoin.intake.prepare import Intake, compiling
 from streamjoin.plan.plan import Plan
-from streamjoin.threads import ends
-from streamjoin.threads import worker as loop
+from streamjoin.threads.feed import FEEDS
 from streamjoin.threads.local import LOCALS, Functions
 from streamjoin.threads.runtime import Runtime
 from streamjoin.windows import FOREVER, SINCE_EVER
@@ -41,14 +38,12 @@ UNDER_WAY = 1 << 17  # tuples, if only what is under way lies on the tape
 class Side:
     """What the driver remembers of one stream."""
 
-    def __init__(self, entries: int) -> None:
-        self.sent = np.zeros(entries, np.int64)  # by entry: tuples below have been sent there, or are about to be
-        self.total = 0  # the same for all entries together
+    def __init__(self) -> None:
         self.pieces: deque[tuple[int, int]] = deque()  # of what has not expired: where it ends, its largest place
         self.open: deque[tuple[int, int]] = deque()  # windows of rows: tuples that later ones still reach
         self.expired = 0  # tuples below have expired
         self.announced = 0  # and the workers have been told so
-        self.place = SINCE_EVER
+        self.horizon = SINCE_EVER  # below it they lie
         self.released = 0  # tuples below are read by nobody
 
 
@@ -58,37 +53,31 @@ class Driver(Engine):
     def __init__(self, plan: Plan, intake: Intake, setup: Setup, sink: Sink) -> None:
         super().__init__(plan, intake, setup, sink)
         self._algorithm = ALGORITHMS[setup.algorithm]
-        protocol = self._algorithm.protocol
-        shape = setup.layout if self._algorithm.rectangular else (setup.workers,)
-        self._topology: Topology = protocol.topology(*shape)
-        self._star = self._algorithm.feed != DEALT
-        self._entry_rings = [
-            np.array([2 * node + direction for node in self._topology.entries[direction]], np.int64)
-            for direction in (0, 1)
-        ]
-        self._sides = tuple(Side(len(self._entries(side))) for side in (0, 1))
+        self._topology = self._algorithm.topology(*setup.layout)
+        self._sides = Side(), Side()
         access = ACCESSES[plan.access]
         room = max(UNDER_WAY if access.keeps_tuples else FIRST_ROOM, 4 * setup.queue * setup.batch)
         shapes = [intake.shape(side) for side in (0, 1)]
         r, s = (
-            Tape(shape, setup.batch, turns, setup.batch, room, access.sorts_batches)
-            for shape, turns in zip(shapes, self._topology.turns, strict=True)
+            Tape(shape, setup.batch, ways, setup.batch, room, access.sorts_batches)
+            for shape, ways in zip(shapes, self._topology.ways, strict=True)
         )
         self.tapes = (r, s)
         with compiling(intake.program):
             functions = Functions(intake.program, plan.access, shapes[0].dims)
         self.runtime = Runtime(
-            protocol,
+            self._algorithm,
             self._topology,
             self.tapes,
             LOCALS[plan.access],
             functions,
             queue=setup.queue,
             pinned=setup.pin,
-            trouble=intake.trouble,
+            fault=intake.trouble,
             sink=sink,
             progress=self.progress,
         )
+        self._feed = FEEDS[self._algorithm.feed](self._topology, self.runtime, setup.batch)
         self._direct = [
             Direct(plan, intake, side, tape) if Direct.serves(plan, intake, side, tape) else None
             for side, tape in enumerate(self.tapes)
@@ -97,14 +86,6 @@ class Driver(Engine):
     def start(self) -> None:
         """Starts the threads. Until then there is nothing that would have to be stopped."""
         self.runtime.start()
-
-    def _entries(self, side: int) -> tuple[int, ...]:
-        """The nodes at which a stream enters. In a star every tuple goes to all, as if there were one."""
-        return (0,) if self._star else self._topology.entries[side]
-
-    def _rings(self, direction: int) -> Array:
-        """The queues through which the driver sends in a direction. A star takes both streams through the same."""
-        return self._entry_rings[0 if self._star else direction]
 
     def arrive(self, side: int, batch: Tuples) -> None:
         """Takes arrivals; waits while the join cannot."""
@@ -116,7 +97,7 @@ class Driver(Engine):
             first = self.tapes[side].head
             self.tapes[side].write(batch, begin, begin + count)
             self._remember(side, first, batch.at[begin : begin + count])
-            self._send(side, first, first + count)
+            self._feed.arrive(side, first, first + count, self._live(1 - side))
             begin += count
         self.check()
 
@@ -133,26 +114,25 @@ class Driver(Engine):
         self.tapes[side].head = stop
         if len(at):
             self._remember(side, first, at)
-            self._send(side, first, stop)
+            self._feed.arrive(side, first, stop, self._live(1 - side))
         self.check()
         return True
 
     @contextmanager
     def filling(self) -> Iterator[None]:
         """Inside, arrivals are not compared: for benchmarks that begin with full windows."""
-        ends.write_word(self.runtime.control, loop.SILENT, 1)
+        self.runtime.prefill(True)
         try:
             yield
         finally:
             self.runtime.quiet(patient=True)
-            ends.write_word(self.runtime.control, loop.SILENT, 0)
+            self.runtime.prefill(False)
 
     def admit(self, side: int, count: int) -> int:
         """How many of so many arrivals can be taken without waiting."""
         tape = self.tapes[side]
-        rings = self._rings(side)
-        places = min(self.runtime.room(ring) for ring in rings) - 1  # one for an expiry
-        whole = (tape.head // tape.batch + max(places, 0)) * tape.batch - tape.head
+        slots = self._feed.room(side) - 1  # one for an expiry
+        whole = (tape.head // tape.batch + max(slots, 0)) * tape.batch - tape.head
         on_tape = tape.room - (tape.head - self._release(side))
         if on_tape < count and self.runtime.quiet(patient=False):
             on_tape = count  # nothing is under way: the window itself needs more room
@@ -180,22 +160,13 @@ class Driver(Engine):
 
     def _release(self, side: int) -> int:
         """Up to where the tape may be written over."""
-        mine, head = self._sides[side], self.tapes[side].head
-        lowest = mine.expired if self._algorithm.shared else head
-        for node in range(self._topology.nodes):
-            need = self.runtime.read(node, loop.NEED + side)
-            if self._algorithm.shared:
-                if all(self.runtime.read(node, loop.FINISHED + x) >= self._sides[x].sent[0] for x in (0, 1)):
-                    continue
-            elif need >= mine.sent[self._entry(node, side)]:
-                continue
-            lowest = min(lowest, need)
-        mine.released = max(mine.released, lowest)
+        mine = self._sides[side]
+        mine.released = max(mine.released, self._feed.needed_from(side, self._live(side)))
         return mine.released
 
-    def _entry(self, node: int, side: int) -> int:
-        """Through which of a side's entries tuples come to a node."""
-        return self._topology.turn[node][side] if self._algorithm.rectangular else 0
+    def _live(self, side: int) -> tuple[int, int]:
+        """The tuples of a side that have not expired, as (first, stop)."""
+        return self._sides[side].expired, self.tapes[side].head
 
     def _remember(self, side: int, first: int, at: Array) -> None:
         """Notes what is needed to tell later what has expired."""
@@ -206,27 +177,6 @@ class Driver(Engine):
         mine.pieces.extend(zip([*[first + start for start in starts[1:]], first + len(at)], largest, strict=True))
         if self._plan.window.by_arrival:
             mine.open.append((first, first + len(at)))
-
-    def _send(self, side: int, first: int, stop: int) -> None:
-        mine, stretch, batch = self._sides[side], self.tapes[side].stretch, self.setup.batch
-        if self._algorithm.shared:
-            window = self._sides[1 - side].expired, self.tapes[1 - side].head
-            for begin in range(first // batch * batch, stop, batch):
-                piece = max(begin, first), min(begin + batch, stop)
-                for worker, message in enumerate(shares(self.setup.workers, side, *piece, window)):
-                    self.runtime.send(2 * worker, message)
-            mine.sent[0] = mine.total = stop
-            return
-        rings = self._rings(side)
-        if self._star:
-            mine.sent[0] = mine.total = stop
-            for k in range(len(rings)):
-                self.runtime.feed(rings[k : k + 1], (ARRIVAL, side, first, stop))
-            return
-        for begin in range(first // stretch, (stop - 1) // stretch + 1):
-            mine.sent[begin % len(rings)] = min(stop, (begin + 1) * stretch)
-        mine.total = stop
-        self.runtime.feed(rings, (ARRIVAL, side, first, stop))
 
     def expire(self, horizons: PerSide, arrived: PerSide) -> None:
         """Tells the workers what has expired. The collector tells what is complete."""
@@ -240,17 +190,15 @@ class Driver(Engine):
         mine = self._sides[side]
         while mine.pieces and mine.pieces[0][1] < horizon:
             mine.expired = mine.pieces.popleft()[0]
-        mine.place = max(mine.place, horizon)
+        mine.horizon = max(mine.horizon, horizon)
         self._close_windows(side, horizon, opposite)
         if mine.expired - mine.announced >= ANNOUNCED:
             self._announce(side)
 
     def _announce(self, side: int) -> None:
-        """Tells the ends against which a stream flows what of it has expired. An emitter keeps it to itself."""
+        """Tells the workers what of a stream has expired."""
         mine = self._sides[side]
-        if not self._algorithm.shared:
-            for ring in self._rings(1 - side):
-                self.runtime.send(ring, (EXPIRY, side, 0, mine.expired, 0, 0, mine.place))
+        self._feed.expire(side, mine.expired, mine.horizon)
         mine.announced = mine.expired
 
     def _close_windows(self, side: int, horizon: int, opposite: int) -> None:
@@ -272,16 +220,7 @@ class Driver(Engine):
 
     def progress(self) -> PerSide:
         """By side: tuples below have been compared with everything that came before. Read before results are."""
-        marks = []
-        for side in (0, 1):
-            mine = self._sides[side]
-            lowest, sent = mine.total, mine.sent.copy()  # in this order: the total is written last
-            for node in range(self._topology.nodes):
-                finished = self.runtime.read(node, loop.FINISHED + side)
-                if finished < sent[self._entry(node, side)]:
-                    lowest = min(lowest, finished)
-            marks.append(lowest)
-        return marks[0], marks[1]
+        return self._feed.progress()
 
     @property
     def failure(self) -> BaseException | None:
@@ -302,7 +241,7 @@ class Driver(Engine):
         """Lets everything meet and leave, then stops. Returns also if the join has failed."""
         if self.runtime.failure is None:
             for side in (0, 1):
-                self._sides[side].expired, self._sides[side].place = self.tapes[side].head, FOREVER
+                self._sides[side].expired, self._sides[side].horizon = self.tapes[side].head, FOREVER
                 self._announce(side)
             # Where neighbours look at each other's windows, all may be still for a moment before the last tuple left.
             while self.progress() != (self.tapes[0].head, self.tapes[1].head) and self.runtime.failure is None:
@@ -311,25 +250,25 @@ class Driver(Engine):
         self.runtime.finish()
 
     def comparisons(self) -> int:
-        return sum(self.runtime.read(node, loop.COMPARISONS) for node in range(self._topology.nodes))
+        return int(self.runtime.status()["comparisons"].sum())
 
     def workers(self) -> list[dict[str, Any]]:
         """Per worker: what it holds and has done so far."""
         found = []
-        for node in range(self._topology.nodes):
-            read, turn = self.runtime.read, self._topology.turn[node]
+        for node, status in enumerate(self.runtime.status()):
+            queues = [self.runtime.queue(node, direction) for direction in (0, 1)]
             found.append(
                 {
                     "worker": node,
-                    "turn": turn if self._algorithm.rectangular else node,
-                    "window_r": read(node, loop.HELD),
-                    "window_s": read(node, loop.HELD + 1),
-                    "comparisons": read(node, loop.COMPARISONS),
-                    "results": read(node, loop.RESULTS),
-                    "queue_depth": self.runtime.depth(2 * node) + self.runtime.depth(2 * node + 1),
-                    "messages": read(node, loop.MESSAGES),
-                    "messages_sent": read(node, loop.SENT),
-                    "tuples_forwarded": read(node, loop.FORWARDED),
+                    "turn": self._topology.way[node] if self._algorithm.rectangular else node,
+                    "window_r": int(status.held[0]),
+                    "window_s": int(status.held[1]),
+                    "comparisons": int(status.comparisons),
+                    "results": int(status.results),
+                    "queue_depth": sum(self.runtime.length(queue) for queue in queues),
+                    "messages": int(status.messages),
+                    "messages_sent": int(status.sent),
+                    "tuples_forwarded": int(status.forwarded),
                 }
             )
         return found
@@ -337,7 +276,8 @@ class Driver(Engine):
     @property
     def window(self) -> PerSide:
         """Live tuples of r and of s."""
-        return self.tapes[0].head - self._sides[0].expired, self.tapes[1].head - self._sides[1].expired
+        r, s = (stop - first for first, stop in (self._live(0), self._live(1)))
+        return r, s
 
     def nbytes(self, side: int) -> int:
         return self.tapes[side].nbytes + sum(local.nbytes(side) for local in self.runtime.locals)

@@ -1,33 +1,29 @@
-"""A bell: one thread sleeps until another wakes it, or for a while, and costs nothing meanwhile.
+"""An eventcount: one thread waits until another notifies it, or for a while, and costs nothing meanwhile.
 
-    sleeper   lies down · looks once more whether there is something · sleeps · gets up
-    others    publish something · wake it, which is one load as long as nobody sleeps
+    waiter    prepare_wait · looks once more whether there is something · wait or cancel_wait
+    others    publish something · notify, which is one load as long as nobody waits
 
-Both look after they have written, with a fence between: either the sleeper sees what was published, or the other one
-sees the sleeper. The mutex keeps a call from falling between the sleeper's last look and its sleep.
+Both look after they have written, with a fence between: either the waiter sees what was published, or the other one
+sees the waiter. The mutex keeps a notification from falling between the waiter's last look and its sleep.
 
-    words   [ ASLEEP | until: seconds, nanoseconds | attribute | mutex .. | condition .. ]
-
-Time is told by a clock that nobody sets, where the system offers it for this: a sleep must not last for an hour because
+Time is told by a clock that nobody sets, where the system offers it for this: a wait must not last for an hour because
 somebody put the clock back.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from streamjoin.codegen.intrinsics import pointer
+from streamjoin.codegen.intrinsics import address_of, pointer, record_at
 from streamjoin.codegen.jit import inner, njit
-from streamjoin.codegen.records import Array
+from streamjoin.codegen.records import Array, Record, Word, address
 from streamjoin.threads.atomics import load_acquire, store_release
 
-ASLEEP, UNTIL, ATTRIBUTE, MUTEX, CONDITION = 0, 1, 3, 8, 24  # more room than any system takes for its own
-BELL_WORDS = 40
 SECOND = 1_000_000_000
 STEADY = sys.platform == "linux"  # elsewhere a condition goes by the time of day
 CLOCK = np.int32(1 if STEADY else 0)  # CLOCK_MONOTONIC, CLOCK_REALTIME
@@ -53,17 +49,33 @@ def fence(typingctx: Any) -> Any:
     return types.void(), codegen
 
 
-def new_bells(count: int) -> Array:
-    """So many bells that nobody waits for, a row each."""
-    bells = np.zeros((count, BELL_WORDS), np.int64)
-    for bell in bells:
-        _prepare(bell)
-    return bells
+class Eventcount(Record):
+    """One for every thread that waits. There is more room than any system takes for what is its own."""
+
+    waiting: Word
+    seconds: Word  # until when it waits
+    nanoseconds: Word
+    attribute: Annotated[Array, (np.int64, 5)]
+    mutex: Annotated[Array, (np.int64, 16)]
+    condition: Annotated[Array, (np.int64, 16)]
+
+
+def new_eventcounts(count: int) -> Array:
+    """So many eventcounts for which nobody waits."""
+    found = Eventcount.array(count)
+    for eventcount in found:
+        _prepare(address(eventcount))
+    return found
 
 
 @inner(forceinline=True)
-def at(bell, word):
-    return pointer(bell.ctypes.data + 8 * word)
+def mutex_of(eventcount):
+    return pointer(address_of(eventcount, "mutex"))
+
+
+@inner(forceinline=True)
+def condition_of(eventcount):
+    return pointer(address_of(eventcount, "condition"))
 
 
 if STEADY:
@@ -71,53 +83,58 @@ if STEADY:
     _attribute_clock = types.ExternalFunction("pthread_condattr_setclock", types.int32(types.voidptr, types.int32))
 
     @inner
-    def _prepare_condition(bell):
-        _attribute_init(at(bell, ATTRIBUTE))
-        _attribute_clock(at(bell, ATTRIBUTE), CLOCK)
-        _cond_init(at(bell, CONDITION), at(bell, ATTRIBUTE))
+    def _prepare_condition(eventcount):
+        attribute = pointer(address_of(eventcount, "attribute"))
+        _attribute_init(attribute)
+        _attribute_clock(attribute, CLOCK)
+        _cond_init(condition_of(eventcount), attribute)
 
 else:
 
     @inner
-    def _prepare_condition(bell):
-        _cond_init(at(bell, CONDITION), pointer(0))
+    def _prepare_condition(eventcount):
+        _cond_init(condition_of(eventcount), pointer(0))
 
 
 @njit(nogil=True, cache=True)
-def _prepare(bell):
-    _mutex_init(at(bell, MUTEX), pointer(0))
-    _prepare_condition(bell)
+def _prepare(at):
+    eventcount = record_at(at, Eventcount)
+    _mutex_init(mutex_of(eventcount), pointer(0))
+    _prepare_condition(eventcount)
 
 
 @inner
-def lie_down(bell):
-    """From here on others wake us. To be followed by a last look, and by `sleep` or `get_up`."""
-    _lock(at(bell, MUTEX))
-    store_release(bell, ASLEEP, 1)
+def prepare_wait(eventcount):
+    """From here on others notify us. To be followed by a last look, and by `wait` or `cancel_wait`."""
+    _lock(mutex_of(eventcount))
+    store_release(eventcount, "waiting", 1)
     fence()
 
 
 @inner
-def sleep(bell, nanoseconds):
-    """Until somebody wakes us, or for so long; sometimes shorter."""
-    _clock(CLOCK, at(bell, UNTIL))
-    later = bell[UNTIL + 1] + nanoseconds
-    bell[UNTIL] += later // SECOND
-    bell[UNTIL + 1] = later % SECOND
-    _timed_wait(at(bell, CONDITION), at(bell, MUTEX), at(bell, UNTIL))
+def wait(eventcount, nanoseconds):
+    """Until somebody notifies us, or for so long; sometimes shorter."""
+    until = pointer(address_of(eventcount, "seconds"))
+    _clock(CLOCK, until)
+    later = eventcount.nanoseconds + nanoseconds
+    eventcount.seconds += later // SECOND
+    eventcount.nanoseconds = later % SECOND
+    _timed_wait(condition_of(eventcount), mutex_of(eventcount), until)
+    cancel_wait(eventcount)
 
 
 @inner
-def get_up(bell):
-    store_release(bell, ASLEEP, 0)
-    _unlock(at(bell, MUTEX))
+def cancel_wait(eventcount):
+    """There is something to do after all."""
+    store_release(eventcount, "waiting", 0)
+    _unlock(mutex_of(eventcount))
 
 
 @inner
-def wake(bell):
-    """Wakes the sleeper, if there is one, to what was published before."""
+def notify(eventcount):
+    """Wakes the waiting thread, if there is one, to what was published before."""
     fence()
-    if load_acquire(bell, ASLEEP):
-        _lock(at(bell, MUTEX))
-        _signal(at(bell, CONDITION))
-        _unlock(at(bell, MUTEX))
+    if load_acquire(eventcount, "waiting"):
+        _lock(mutex_of(eventcount))
+        _signal(condition_of(eventcount))
+        _unlock(mutex_of(eventcount))

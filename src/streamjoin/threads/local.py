@@ -15,21 +15,11 @@ from streamjoin.access.layout import FIELDS, TROUBLE_FIELDS, Source
 from streamjoin.access.scan_store import scan_module
 from streamjoin.access.tape import Tape
 from streamjoin.access.tuples import Tuples
-from streamjoin.algorithms.protocol import STRETCH, TURN, TURNS, Words
+from streamjoin.algorithms.protocol import Node
 from streamjoin.codegen.program import Program
 from streamjoin.codegen.records import Array, address
 from streamjoin.plan.plan import SIDES
-from streamjoin.threads.worker import (
-    COMPARE_TAPE,
-    COMPARE_WINDOW,
-    ENTER,
-    EXACT,
-    FORGET,
-    FUNCTIONS,
-    NEWEST,
-    OLDEST,
-    WINDOW_WORDS,
-)
+from streamjoin.threads.worker import Kernels, Segment
 
 RANGES = 1 << 14
 FEWEST_HEADS = 1024
@@ -44,18 +34,18 @@ class Functions:
         self._modules = [program.exact_call(side, wide) for side in SIDES]  # keeps the machine code
         scan = scan_module(dims) if dims else None
         on_tape = scan.on_tape.address if scan else pieces.whole.address
-        self.table = np.zeros((2, FUNCTIONS), np.int64)
-        self.table[:, COMPARE_TAPE] = self.table[:, COMPARE_WINDOW] = on_tape
-        self.table[:, EXACT] = [module.on_job.address for module in self._modules]
+        self.table = Kernels.array(2)
+        self.table["compare_tape"] = self.table["compare_window"] = on_tape
+        self.table["refine"] = [module.on_job.address for module in self._modules]
         if access == "sorted":
-            self.table[:, COMPARE_WINDOW] = pieces.blocks.address
+            self.table["compare_window"] = pieces.blocks.address
         elif access == "hash":
-            self.table[:, COMPARE_WINDOW] = pieces.chains.address
-            self.table[:, ENTER] = pieces.enter.address
+            self.table["compare_window"] = pieces.chains.address
+            self.table["enter"] = pieces.enter.address
         elif access == "band":
-            self.table[:, COMPARE_WINDOW] = on_band.find_in_band.address
-            self.table[:, ENTER] = on_band.enter_band.address
-            self.table[:, FORGET] = on_band.forget_band.address
+            self.table["compare_window"] = on_band.find_in_band.address
+            self.table["enter"] = on_band.enter_band.address
+            self.table["forget"] = on_band.forget_band.address
 
 
 class Local:
@@ -63,11 +53,11 @@ class Local:
 
     on_tape = True
 
-    def __init__(self, node: Words, tapes: tuple[Tape, Tape], functions: Functions) -> None:
+    def __init__(self, node: Node, tapes: tuple[Tape, Tape], functions: Functions) -> None:
         self.node = node
         self.functions = functions.table
         self.jobs = np.zeros((4, words.JOB_WORDS), np.int64)
-        self.window = np.zeros((2, WINDOW_WORDS), np.int64)
+        self.window = Segment.array(2)
         self._ranges = [np.zeros(RANGES, np.int64) for _ in range(3)]
         self._inside = np.zeros(RANGES, np.bool_)
         self.path, self.test = np.zeros(FIELDS, np.int64), np.zeros(FIELDS, np.int64)
@@ -76,7 +66,7 @@ class Local:
         self.attach(tapes)
 
     @property
-    def addresses(self) -> Words:
+    def addresses(self) -> Array:
         return np.array([address(row) for row in self.jobs], np.int64)
 
     def attach(self, tapes: tuple[Tape, Tape]) -> None:
@@ -116,7 +106,7 @@ class Local:
             job[words.RANGE_ROOM] = RANGES
             job[words.STRETCH], job[words.CHUNK] = stored.stretch, stored.chunk
             job[words.TURNS], job[words.PROBE_TURNS] = stored.turns, probing.turns
-            job[words.TURN] = -1 if tape_only else self.node[TURN + 1 - side]
+            job[words.TURN] = -1 if tape_only else self.node.way[1 - side]
 
     def make_room(self, side: int, count: int) -> None:
         """Called when an insertion of so many tuples found no room."""
@@ -134,7 +124,7 @@ class Local:
 class HashLocal(Local):
     """Chains of equal keys over the tape, each worker its own."""
 
-    def __init__(self, node: Words, tapes: tuple[Tape, Tape], functions: Functions) -> None:
+    def __init__(self, node: Node, tapes: tuple[Tape, Tape], functions: Functions) -> None:
         self._heads = [np.zeros(FEWEST_HEADS, np.uint32) for _ in SIDES]
         self._links = [np.zeros(1, np.uint32) for _ in SIDES]
         super().__init__(node, tapes, functions)
@@ -147,14 +137,14 @@ class HashLocal(Local):
 
     def make_room(self, side: int, count: int) -> None:
         """Builds the chains anew, with heads for twice as many tuples."""
-        oldest, newest = (int(x) for x in self.window[side, [OLDEST, NEWEST]])
-        live = (newest - oldest + count) // int(self.node[TURNS + side]) + 1
+        oldest, newest = int(self.window[side].oldest), int(self.window[side].newest)
+        live = (newest - oldest + count) // int(self.node.ways[side]) + 1
         heads = max(FEWEST_HEADS, 1 << live.bit_length())
         self._heads[side] = np.full(heads, NONE, np.uint32)
         job = self.jobs[2 * (1 - side)]
         job[words.HEADS], job[words.HEAD_COUNT] = address(self._heads[side]), heads
         job[words.LINKS] = address(self._links[side])
-        stretch, turn, turns = (int(x) for x in self.node[[STRETCH, TURN + side, TURNS + side]])
+        stretch, turn, turns = int(self.node.stripe), int(self.node.way[side]), int(self.node.ways[side])
         for begin in range(oldest // stretch * stretch, newest, stretch):
             if begin // stretch % turns == turn:
                 pieces.link(job, max(begin, oldest), min(begin + stretch, newest))
@@ -168,7 +158,7 @@ class BandLocal(Local):
 
     on_tape = False
 
-    def __init__(self, node: Words, tapes: tuple[Tape, Tape], functions: Functions) -> None:
+    def __init__(self, node: Node, tapes: tuple[Tape, Tape], functions: Functions) -> None:
         self._stores = [BandStore(tape.shape, ModuleType("unused"), _never) for tape in tapes]
         self._order = np.zeros(tapes[0].batch, np.uint32)
         self._records: list[list[Array]] = [[], []]

@@ -5,9 +5,9 @@
                                             ▼
                                         collector
 
-Concurrency is here, in `loop.py`, in `ends.py` and in `kernels/{atomics,bell,ring}.py`, and nowhere else. The driver
-is whoever pushes: one thread at a time. Workers run compiled code without the GIL and come back to Python only to grow
-an index or to fail.
+Concurrency is here, in `worker.py`, `ring.py`, `collector.py`, `eventcount.py` and `atomics.py`, and nowhere else. The
+driver is whoever pushes: one thread at a time. Workers run compiled code without the GIL and come back to Python only
+to grow an index or to fail.
 """
 
 from __future__ import annotations
@@ -15,37 +15,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from streamjoin.access.tape import Tape
-from streamjoin.algorithms.protocol import (
-    ACTION_WORDS,
-    BODY,
-    FIRST,
-    MOST_ACTIONS,
-    SIDE,
-    STOP,
-    WORDS,
-    Topology,
-    new_node,
-)
+from streamjoin.algorithms import Algorithm, Topology
+from streamjoin.algorithms.protocol import Actions, Message, act, new_node
 from streamjoin.codegen.records import Array, address
 from streamjoin.engine import PerSide, Sink
 from streamjoin.errors import PredicateError
 from streamjoin.interrupts import NAP, Thread, await_end, start
 from streamjoin.machine import along_topology, pin
-from streamjoin.threads import ends
-from streamjoin.threads import worker as loop
+from streamjoin.threads import ring, worker
+from streamjoin.threads.atomics import read_word, write_word
 from streamjoin.threads.collector import Collector
-from streamjoin.threads.eventcount import new_bells
+from streamjoin.threads.eventcount import new_eventcounts
 from streamjoin.threads.local import Functions, Local
-from streamjoin.threads.ring import HEAD, LINES, TAIL
-from streamjoin.threads.worker import BOARD, Worker
+from streamjoin.threads.ring import ABORT, FINISH, GO, Control, Queue, new_queues
+from streamjoin.threads.worker import RESULT_BLOCKS, Block, Status, Worker
 
-Trouble = Callable[[int, int, tuple[Any, ...], tuple[Any, ...]], Exception]
+Fault = Callable[[int, int, tuple[Any, ...], tuple[Any, ...]], Exception]
 
 
 class Runtime:
@@ -53,7 +41,7 @@ class Runtime:
 
     def __init__(
         self,
-        protocol: ModuleType,
+        algorithm: Algorithm,
         topology: Topology,
         tapes: tuple[Tape, Tape],
         local: Callable[..., Local],
@@ -61,34 +49,34 @@ class Runtime:
         *,
         queue: int,
         pinned: bool,
-        trouble: Trouble,
+        fault: Fault,
         sink: Sink,
         progress: Callable[[], PerSide],
     ) -> None:
-        self.topology, self.tapes, self.functions = topology, tapes, functions
+        self.topology, self.tapes = topology, tapes
         self.failure: BaseException | None = None
-        self._trouble = trouble
+        self._fault = fault
         self._cores = along_topology() if pinned else []
-        nodes, (stretch, batch) = topology.nodes, (tapes[0].stretch, tapes[0].batch)
-        self.ring_words = np.zeros((2 * nodes, queue, WORDS), np.int64)
-        self.ring_index = np.zeros(2 * nodes * LINES, np.int64)
-        self.board = np.zeros(nodes * BOARD, np.int64)
-        self.control = np.zeros(2, np.int64)
-        self._results = np.zeros((nodes, 2, loop.RESULT_BLOCKS, loop.RESULT_SIZE), np.int64)
-        self._counts = np.zeros((nodes, loop.RESULT_BLOCKS), np.int64)
-        self._result_index = np.zeros(nodes * LINES, np.int64)
-        self._bells = new_bells(nodes + 1)
-        self._nodes = [new_node(topology, k, stretch, batch) for k in range(nodes)]
+        nodes, (stripe, batch) = topology.nodes, (tapes[0].stretch, tapes[0].batch)
+        self._control, self._status, self._eventcounts = Control.new(), Status.array(nodes), new_eventcounts(nodes + 1)
+        self._messages, self._blocks = Message.array(2 * nodes, queue), Block.array(nodes, RESULT_BLOCKS)
+        waiting = [address(one) for one in self._eventcounts]
+        self._queues = new_queues(self._messages, [waiting[k // 2] for k in range(2 * nodes)])
+        self._results = new_queues(self._blocks, waiting[-1:] * nodes)
+        protocol = algorithm.protocol
+        self._nodes = [new_node(protocol.State, topology, k, stripe, batch) for k in range(nodes)]
         self.locals = [local(node, tapes, functions) for node in self._nodes]
-        self._workers = [self._worker(protocol, k) for k in range(nodes)]
-        self._message = np.zeros(WORDS, np.int64)
+        self._actions = Actions.array(nodes)
+        self._act = act(algorithm.file)  # keeps the machine code
+        self._workers = [self._worker(k) for k in range(nodes)]
+        self._message = Message.new()
+        self._shared = address(self._message), address(self._control)
         self._threads: list[Thread] = []
         self._collector = Collector(
             self._results,
-            self._counts,
-            self._result_index,
-            self.control,
-            self._bells,
+            self._blocks,
+            address(self._control),
+            waiting[-1],
             progress,
             sink,
             self.fail,
@@ -98,38 +86,27 @@ class Runtime:
     def start(self) -> None:
         self._start(self._collector.thread)
 
-    def _worker(self, protocol: ModuleType, k: int) -> Worker:
-        local, following = self.locals[k], self.topology.next[k]
-        message, actions = np.zeros(WORDS, np.int64), np.zeros((MOST_ACTIONS, ACTION_WORDS), np.int64)
-        frame = np.array([address(self._nodes[k]), address(message), address(actions), 0], np.int64)
-        return Worker(
-            protocol.act.address,
-            protocol.FINISHED,
-            int(local.on_tape),
-            self._nodes[k],
-            np.array([-1 if node < 0 else 2 * node + d for d, node in enumerate(following)], np.int64),
-            self.ring_words,
-            self.ring_index,
-            self.board,
-            self.control,
-            local.jobs,
-            local.addresses,
-            self.functions.table,
-            local.window,
-            message,
-            actions,
-            frame,
-            address(frame),
-            np.zeros(4, np.int64),
-            self._results,
-            np.array([address(self._results[k, side]) for side in (0, 1)], np.int64),
-            self._counts,
-            self._result_index,
-            self._bells,
-        )
+    def _worker(self, k: int) -> Worker:
+        local, new = self.locals[k], Worker.new()
+        new.act, new.on_tape, new.control = self._act.address, local.on_tape, address(self._control)
+        new.node, new.actions = address(self._nodes[k]), address(self._actions[k])
+        new.call.node, new.call.actions = new.node, new.actions
+        new.eventcount, new.status = address(self._eventcounts[k]), address(self._status[k])
+        new.results = address(self._results[k])
+        for direction, following in enumerate(self.topology.next[k]):
+            new.inbox[direction] = self.queue(k, direction)
+            if following >= 0:
+                new.outbox[direction] = self.queue(following, direction)
+                new.beside[direction] = address(self._status[following])
+        new.segments, new.kernels, new.jobs[:] = address(local.window), address(local.functions), local.addresses
+        return new
+
+    def queue(self, node: int, direction: int) -> int:
+        """The address of the queue in front of a node."""
+        return address(self._queues[2 * node + direction])
 
     def _start(self, *others: Thread) -> None:
-        self._tell(loop.GO)
+        self._tell(GO)
         self._tell_failure()
         self._threads = [Thread(partial(self._run, k), f"streamjoin-worker-{k}") for k in range(self.topology.nodes)]
         start([*self._threads, *others])
@@ -139,10 +116,10 @@ class Runtime:
             if self._cores:
                 pin(self._cores[k % len(self._cores)])
             while True:
-                reason = loop.work(self._workers[k])
-                if reason == loop.NEEDS_ROOM:
+                reason = worker.work(address(self._workers[k]))
+                if reason == worker.NEEDS_ROOM:
                     self._make_room(k)
-                elif reason == loop.TROUBLE:
+                elif reason == worker.FAULT:
                     raise self._explain(k)
                 else:
                     return
@@ -151,27 +128,27 @@ class Runtime:
 
     def _make_room(self, k: int) -> None:
         """For the insertion at which a worker stopped."""
-        worker = self._workers[k]
-        body = worker.actions[worker.todo[loop.DONE_TODO]][BODY:]
-        self.locals[k].make_room(int(body[SIDE]), int(body[STOP] - body[FIRST]))
+        actions = self._actions[k]
+        body = actions.each[actions.done].body
+        self.locals[k].make_room(int(body.side), int(body.stop - body.first))
 
     def _explain(self, k: int) -> Exception:
         """The error behind a predicate that could not be computed."""
-        local, row = self.locals[k], int(self._workers[k].todo[loop.FAILED_JOB])
-        if row == loop.RAISED:
+        local, row = self.locals[k], int(self._workers[k].failed_job)
+        if row == worker.RAISED:
             return PredicateError(
                 "the predicate function raised an exception, which stands on standard error; with workers=1 it is "
                 "raised as it is. Have the function return False where it cannot tell"
             )
         code, i, j = (int(value) for value in local.trouble)
         probing = tuple(column[i] for column in self.tapes[row // 2].columns)
-        return self._trouble(row // 2, code, probing, tuple(column[j] for column in local.held(row)))
+        return self._fault(row // 2, code, probing, tuple(column[j] for column in local.held(row)))
 
     def fail(self, error: BaseException) -> None:
         """Stops everything with an error, without waiting for it; the first one counts."""
         if self.failure is None:
             self.failure = error
-        self._tell(loop.ABORT)
+        self._tell(ABORT)
 
     def _abandoned(self) -> bool:
         """Has the join failed, and have its workers ended?"""
@@ -180,52 +157,57 @@ class Runtime:
     def _tell_failure(self) -> None:
         """Once more, if it came while the workers were told something else."""
         if self.failure is not None:
-            self._tell(loop.ABORT)
+            self._tell(ABORT)
 
     def _tell(self, order: int) -> None:
-        ends.tell(self.control, order, self._bells)
+        worker.order(address(self._control), order, address(self._eventcounts), len(self._eventcounts))
 
-    def send(self, ring: int, message: tuple[int, ...], patient: bool = True) -> bool:
-        """A message from the driver into a queue."""
-        words, shared = self._words(message), (self.control, self._bells)
-        while not ends.send(self.ring_words, self.ring_index, ring, words, *shared, patient):
-            if not patient or self.failure is not None:
-                return False
-        return True
+    def prefill(self, on: bool) -> None:
+        """Are arrivals not compared, but windows only filled?"""
+        write_word(address(self._control) + Control.offset("prefill"), int(on))
 
-    def feed(self, rings: Array, message: tuple[int, ...]) -> None:
-        """Arrivals from the driver, cut into batches, in turns to the given queues."""
+    def send(
+        self,
+        queue: int,
+        *,
+        kind: int,
+        side: int,
+        stop: int,
+        first: int = 0,
+        low: int = 0,
+        high: int = 0,
+        horizon: int = 0,
+        needed_from: int = 0,
+    ) -> None:
+        """A message from the driver into a queue, unless the join has failed."""
+        while not ring.send(queue, *self._shared, kind, side, first, stop, low, high, horizon, needed_from):
+            if self.failure is not None:
+                return
+
+    def feed(self, queues: Array, side: int, first: int, stop: int) -> None:
+        """Arrivals from the driver, cut into batches, stripe by stripe to the given queues."""
         tape = self.tapes[0]
-        words = self._words(message)
-        shared = self.control, self._bells
-        stop = int(words[STOP])
-        while words[FIRST] < stop and self.failure is None:
-            sent = ends.feed(self.ring_words, self.ring_index, rings, words, tape.batch, tape.stretch, *shared)
-            words[FIRST], words[STOP] = sent, stop
+        while first < stop and self.failure is None:
+            first = ring.feed(queues, *self._shared, side, first, stop, tape.batch, tape.stretch)
 
-    def _words(self, message: tuple[int, ...]) -> Array:
-        """The message, until the next one: there is one driver."""
-        self._message[:] = 0
-        for k, word in enumerate(message):
-            self._message[k] = word
-        return self._message
+    def room(self, queue: int) -> int:
+        """Free slots in a queue."""
+        return int(self._messages.shape[1]) - self.length(queue)
 
-    def room(self, ring: int) -> int:
-        """Free places in a queue."""
-        return self.ring_words.shape[1] - self.depth(ring)
-
-    def depth(self, ring: int) -> int:
+    def length(self, queue: int) -> int:
         """Messages that wait in a queue."""
-        head = ends.read_word(self.ring_index, ring * LINES + HEAD)
-        return int(head - ends.read_word(self.ring_index, ring * LINES + TAIL))
+        return int(read_word(queue + Queue.offset("head")) - read_word(queue + Queue.offset("tail")))
 
-    def read(self, node: int, word: int) -> int:
-        """A word of a node's board."""
-        return int(ends.read_word(self.board, node * BOARD + word))
+    def status(self) -> Array:
+        """What the nodes let others know: a copy, which does not change."""
+        seen = Status.array(self.topology.nodes)
+        worker.copy_words(address(self._status), address(seen), seen.nbytes // 8)
+        return seen
 
     def quiet(self, patient: bool) -> bool:
         """Has everything come to rest? If `patient`, waits for it."""
-        while not ends.quiet(self.ring_index, self.board, self.topology.nodes, self.control, patient):
+        shared = address(self._queues), address(self._status), self.topology.nodes, address(self._control)
+        while not worker.quiet(*shared, patient):
             if not patient or self.failure is not None:
                 return False
         return True
@@ -249,7 +231,7 @@ class Runtime:
         self._collector.finish()
 
     def _stop(self) -> None:
-        self._tell(loop.FINISH)
+        self._tell(FINISH)
         await_end(self._threads, self._tell_failure)
 
     def snooze(self) -> None:

@@ -7,7 +7,7 @@ failed.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated
 
 import numpy as np
 
@@ -17,61 +17,25 @@ from streamjoin.access.layout import COMPARED, COUNT, FIELDS, FOUND
 from streamjoin.algorithms.protocol import (
     ALL,
     ARRIVAL,
-    BODY,
-    DIRECTION,
-    DO,
     DROP,
-    FIRST,
-    HI,
     INSERT,
-    KEEP,
-    KIND,
-    LO,
     MEET,
-    NEIGHBOUR,
-    NODE,
-    PLACE,
     PROBE,
-    RESTING,
-    ROOM,
     SEND,
     SHARE,
-    SIDE,
-    SIZE,
-    STOP,
-    STRETCH,
-    TURN,
-    TURNS,
-    WAIT,
+    Actions,
+    Call,
+    Node,
 )
-from streamjoin.codegen.intrinsics import call
+from streamjoin.codegen.intrinsics import address_of, call, record_at, records_at, words_at
 from streamjoin.codegen.jit import inner, njit
-from streamjoin.codegen.records import Array
-from streamjoin.threads.atomics import SPINS, YIELDS, load_acquire, store_release, wait
-from streamjoin.threads.eventcount import get_up, lie_down, sleep, wake
-from streamjoin.threads.ring import HEAD, LINES, TAIL, front, is_empty, pop, push, room
+from streamjoin.codegen.records import Address, Array, PerSide, Record, Word
+from streamjoin.threads.atomics import NAPS, SPINS, YIELDS, back_off, load_acquire, store_release
+from streamjoin.threads.eventcount import Eventcount, cancel_wait, notify, prepare_wait, wait
+from streamjoin.threads.ring import ABORT, FINISH, GO, Control, Queue, front, length, newest, pop, publish, push, room
 
-# Why a worker returned.
-STOPPED, NEEDS_ROOM, TROUBLE = range(3)
-# The control word: go on, return when there is nothing to do, return at once.
-GO, FINISH, ABORT = range(3)
-SILENT = 1  # a second control word: nothing is compared, windows are only filled
-
-# The functions of one side's jobs, by address; 0 where nothing is to be done.
-COMPARE_WINDOW, COMPARE_TAPE, EXACT, ENTER, FORGET, FUNCTIONS = range(6)
-
-# A node's part of the window, per side: inserted tuples lie in OLDEST..NEWEST-1.
-OLDEST, NEWEST, WINDOW_WORDS = range(3)
-
-# What a node lets others know; a pair of words for r and s where it says "per side".
-FINISHED = 0  # per side: everything below has been compared with all it had to meet here
-NEED = 2  # per side: nothing below is read from the tape any more
-SHOWN = 4  # per side: size of the window, for neighbours
-HELD = 6  # per side: tuples in the window
-PROGRESS = 8  # grows with everything that happens here,
-IDLE = 9  # and equals PROGRESS while nothing is left to do
-COMPARISONS, RESULTS, MESSAGES, SENT, FORWARDED = range(10, 15)
-BOARD = 16
+STOPPED, NEEDS_ROOM, FAULT = range(3)  # why a worker returned
+RAISED = -1  # as a failed job: the predicate raised an exception
 
 RESULT_BLOCKS, RESULT_SIZE = 16, 1 << 15
 PATIENCE = 16  # rounds of a busy worker before it hands over a block that is not full
@@ -80,54 +44,89 @@ FOR_ROOM, FOR_RESULTS = 100, 2000  # microseconds of a worker's longest naps: fo
 # so often at first, and so often when nothing has happened for so many looks.
 DOZE, SLEEP, DOZES = 500_000, 10_000_000, 400
 LEAST_ROOM = 64  # a block with less room for pairs is full
+FOR_REST = 100  # microseconds: the longest nap of a driver that waits for the workers to come to rest
+UNTIL_REST = SPINS + YIELDS + NAPS + 50  # rounds of it after which it comes back to Python: a tenth of a second
 
-COUNT_TODO, DONE_TODO, FILLED, FAILED_JOB = range(4)
-RAISED = -1  # as a failed job: the predicate raised an exception
+
+class Kernels(Record):
+    """What the jobs of a probing side call, by address; 0 where nothing is to be done."""
+
+    compare_window: Address
+    compare_tape: Address
+    refine: Address
+    enter: Address  # into the window that it is compared with
+    forget: Address
 
 
-class Worker(NamedTuple):
+class Segment(Record):
+    """A node's part of a window: tuples oldest..newest-1 have been inserted."""
+
+    oldest: Word
+    newest: Word
+
+
+class Status(Record):
+    """What a node lets others know."""
+
+    finished: PerSide  # everything below has been compared with all it had to meet here
+    needed_from: PerSide  # nothing below is read from the tape any more
+    load: PerSide  # of the window, for neighbours
+    held: PerSide  # tuples in the window
+    progress: Word  # grows with everything that happens here,
+    idle: Word  # and equals it while nothing is left to do
+    comparisons: Word
+    results: Word
+    messages: Word
+    sent: Word
+    forwarded: Word
+    unused: Word  # two cache lines
+
+
+class Block(Record):
+    """Results: numbers of r, and of s."""
+
+    count: Word
+    numbers: Annotated[Array, (np.int64, 2, RESULT_SIZE)]
+
+
+class Worker(Record):
     """All that one worker reads and writes."""
 
-    protocol: int  # address of its `act`
-    finished: int  # the word of the node's state below which tuples have met all they had to meet here
-    on_tape: int  # 1: the node's window lies on the tape itself
-    node: Array
-    out_ring: Array  # per direction: the queue of the next node, -1 at the end
-    ring_words: Array
-    ring_index: Array
-    board: Array
-    control: Array
-    jobs: Array  # (4, words): 2 * probing side + (0: against the node's window, 1: against the tape)
-    job_address: Array
-    functions: Array  # (2, FUNCTIONS) by probing side; ENTER and FORGET by the side that is stored
-    window: Array  # (2, WINDOW_WORDS)
-    message: Array
-    actions: Array
-    frame: Array  # what the protocol is called with, and where it lies
-    frame_address: int
-    todo: Array
-    results: Array  # (nodes, 2, blocks, size): tuple numbers of r and of s
-    result_address: Array  # of this node's first result of r, and of s
-    result_count: Array  # (nodes, blocks)
-    result_index: Array  # per node: blocks handed over, blocks given back
-    bells: Array  # of every node, and of the collector
+    act: Address  # of its protocol
+    call: Call  # what it is called with
+    on_tape: Word  # the node's window lies on the tape itself
+    node: Address
+    actions: Address
+    control: Address
+    eventcount: Address
+    status: Address
+    inbox: PerSide  # per direction: the queue in front of this node,
+    outbox: PerSide  # and that of the next one, 0 at the end
+    beside: PerSide  # per direction: the status of the next one
+    results: Address  # the queue of blocks to the collector
+    filled: Word  # results in the present block
+    segments: Address  # of both sides
+    kernels: Address  # of both probing sides
+    jobs: Annotated[Array, (np.int64, 4)]  # 2 * probing side + (0: against the node's window, 1: against the tape)
+    failed_job: Word
 
 
 @njit(nogil=True, cache=True)
-def work(w):
+def work(at):
     """Runs until there is a reason to return."""
-    me, control = w.node[NODE], w.control
+    w = record_at(at, Worker)
+    control, status = record_at(w.control, Control), record_at(w.status, Status)
     rounds, since_handed = 0, 0
     code = perform(w)  # what an interruption left undone
     if code != STOPPED:
         return code
-    publish(w)
+    tell(w)
     while True:
-        if load_acquire(control, 0) == ABORT:
+        if load_acquire(control, "order") == ABORT:
             return STOPPED
         moved = False
         for direction in range(2):
-            code, happened = take_turn(w, 2 * me + direction)
+            code, happened = take_turn(w, record_at(w.inbox[direction], Queue))
             if code != STOPPED:
                 return code
             moved |= happened
@@ -135,44 +134,43 @@ def work(w):
             hand_over(w, False)
             since_handed = 0
         since_handed += 1
-        publish(w)
+        tell(w)
         if moved:
             rounds = 0
             continue
-        if w.todo[FILLED] == 0:
-            store_release(w.board, me * BOARD + IDLE, w.board[me * BOARD + PROGRESS])
-            if load_acquire(control, 0) == FINISH:
+        if w.filled == 0:
+            store_release(status, "idle", status.progress)
+            if load_acquire(control, "order") == FINISH:
                 return STOPPED
-        doze(w, rounds)
+        doze(w, control, rounds)
         rounds += 1
 
 
 @inner
-def take_turn(w, ring):
+def take_turn(w, queue):
     """Takes messages up to one that brings comparisons: those of both directions take turns, the others cost none.
 
     What is due goes before every message, which may have to wait for it. Returns what `perform` does, and if it moved.
     """
     moved, light = False, True
     while light:
-        look_around(w)
-        count = act(w, 1)
-        if count:
+        act(w, True)
+        if record_at(w.actions, Actions).count:
             moved = True
-            begin(w, count)
+            begin(w)
             code = perform(w)
             if code != STOPPED:
                 return code, moved
-        if not front(w.ring_words, w.ring_index, ring, w.message):
+        if length(queue) == 0:
             break
-        look_around(w)
-        count = act(w, 0)
-        if count == WAIT:
+        message = front(queue)
+        w.call.message = address_of(message, "kind")
+        if not act(w, False):
             break
-        moved, light = True, w.message[KIND] not in (ARRIVAL, SHARE)
-        begin(w, count)
-        pop(w.ring_words, w.ring_index, ring)
-        w.board[w.node[NODE] * BOARD + MESSAGES] += 1
+        moved, light = True, message.kind not in (ARRIVAL, SHARE)
+        begin(w)
+        pop(queue)
+        record_at(w.status, Status).messages += 1
         code = perform(w)
         if code != STOPPED:
             return code, moved
@@ -180,65 +178,62 @@ def take_turn(w, ring):
 
 
 @inner
-def doze(w, rounds):
+def doze(w, control, rounds):
     """Waits for something to do, for a moment without sleeping."""
     if rounds < SPINS + YIELDS or waiting(w):  # a message that cannot be taken yet waits for room
-        wait(rounds, FOR_ROOM)
+        back_off(rounds, FOR_ROOM)
         return
-    bell = w.bells[w.node[NODE]]
-    lie_down(bell)
-    if not waiting(w) and load_acquire(w.control, 0) == GO:
-        sleep(bell, DOZE if rounds < SPINS + YIELDS + DOZES else SLEEP)
-    get_up(bell)
+    eventcount = record_at(w.eventcount, Eventcount)
+    prepare_wait(eventcount)
+    if waiting(w) or load_acquire(control, "order") != GO:
+        cancel_wait(eventcount)
+    else:
+        wait(eventcount, DOZE if rounds < SPINS + YIELDS + DOZES else SLEEP)
 
 
 @inner
 def waiting(w):
     """Are there messages to take?"""
-    ring = 2 * w.node[NODE]
-    return not (is_empty(w.ring_index, ring) and is_empty(w.ring_index, ring + 1))
+    return length(record_at(w.inbox[0], Queue)) > 0 or length(record_at(w.inbox[1], Queue)) > 0
 
 
 @inner
 def act(w, resting):
-    """Asks the protocol what follows from the message, or from having none. Returns the number of actions."""
-    w.frame[RESTING] = resting
-    return call(w.protocol, w.frame_address)
+    """Asks the protocol what follows from the message, or from having none. False if the message has to wait.
 
-
-@inner
-def look_around(w):
-    """Tells the protocol how much room there is, and how large the neighbours' windows are."""
+    It is told how much room there is, and how large the neighbours' windows are.
+    """
+    node = record_at(w.node, Node)
     for direction in range(2):
-        ring = w.out_ring[direction]
-        w.node[ROOM + direction] = ALL if ring < 0 else room(w.ring_words, w.ring_index, ring)
-        beside = 0 if ring < 0 else load_acquire(w.board, ring // 2 * BOARD + SHOWN + direction)
-        w.node[NEIGHBOUR + direction] = beside
+        if w.outbox[direction]:
+            node.room[direction] = room(record_at(w.outbox[direction], Queue))
+            node.neighbour[direction] = load_acquire(record_at(w.beside[direction], Status).load, direction)
+        else:
+            node.room[direction] = ALL
+    w.call.resting = resting
+    return call(w.act, address_of(w, "call"))
 
 
 @inner
-def begin(w, count):
-    """Something happens: the board says so before any message disappears from a queue."""
-    w.todo[COUNT_TODO], w.todo[DONE_TODO] = count, 0
-    place = w.node[NODE] * BOARD + PROGRESS
-    store_release(w.board, place, w.board[place] + 1)
+def begin(w):
+    """Something happens: the status says so before any message disappears from a queue."""
+    status = record_at(w.status, Status)
+    store_release(status, "progress", status.progress + 1)
 
 
 @inner
-def publish(w):
+def tell(w):
     """Lets others know how far this node has come."""
-    node, base = w.node, w.node[NODE] * BOARD
+    node, status = record_at(w.node, Node), record_at(w.status, Status)
     for side in range(2):
-        oldest, newest = w.window[side, OLDEST], w.window[side, NEWEST]
-        need = node[KEEP + side]
-        if w.on_tape and oldest < newest:
-            need = min(need, oldest)
-        held = own_count(node, side, oldest, newest)
-        w.board[base + HELD + side] = held
-        store_release(w.board, base + SHOWN + side, node[SIZE + side])
-        store_release(w.board, base + NEED + side, need)
-        if w.todo[FILLED] == 0:  # its results are with the collector
-            store_release(w.board, base + FINISHED + side, node[w.finished + side])
+        segment, needed_from = segment_of(w, side), node.needed_from[side]
+        if w.on_tape and segment.oldest < segment.newest:
+            needed_from = min(needed_from, segment.oldest)
+        status.held[side] = own_count(node, side, segment.oldest, segment.newest)
+        store_release(status.load, side, node.load[side])
+        store_release(status.needed_from, side, needed_from)
+        if w.filled == 0:  # its results are with the collector
+            store_release(status.finished, side, node.finished[side])
 
 
 @inner
@@ -246,33 +241,32 @@ def own_count(node, side, first, stop):
     """How many of the tuples first..stop-1 are this node's."""
     if stop <= first:
         return 0
-    if node[TURNS + side] == 1:
+    if node.ways[side] == 1:
         return stop - first
-    cycle = node[STRETCH] * node[TURNS + side]
-    return below(node, side, stop, cycle) - below(node, side, first, cycle)
+    return own_below(node, side, stop) - own_below(node, side, first)
 
 
 @inner
-def below(node, side, number, cycle):
+def own_below(node, side, number):
     """How many of this node's tuples have smaller numbers."""
-    inside = number % cycle - node[TURN + side] * node[STRETCH]
-    return number // cycle * node[STRETCH] + min(max(inside, 0), node[STRETCH])
+    cycle = node.stripe * node.ways[side]
+    inside = number % cycle - node.way[side] * node.stripe
+    return number // cycle * node.stripe + min(max(inside, 0), node.stripe)
 
 
 @inner
 def perform(w):
     """Carries out the actions that are left. Returns STOPPED when all are done, otherwise why not."""
-    while w.todo[DONE_TODO] < w.todo[COUNT_TODO]:
-        action = w.actions[w.todo[DONE_TODO]]
-        do, body = action[DO], action[BODY:]
+    actions = record_at(w.actions, Actions)
+    while actions.done < actions.count:
+        action = actions.each[actions.done]
+        do, body = action.do, action.body
         if do == SEND:
-            ring = w.out_ring[action[DIRECTION]]
-            push(w.ring_words, w.ring_index, ring, body)
-            wake(w.bells[ring // 2])
-            base = w.node[NODE] * BOARD
-            w.board[base + SENT] += 1
-            if body[KIND] == ARRIVAL:
-                w.board[base + FORWARDED] += body[STOP] - body[FIRST]
+            push(record_at(w.outbox[action.direction], Queue), body)
+            status = record_at(w.status, Status)
+            status.sent += 1
+            if body.kind == ARRIVAL:
+                status.forwarded += body.stop - body.first
         elif do == INSERT:
             if not insert(w, body):
                 return NEEDS_ROOM
@@ -282,57 +276,59 @@ def perform(w):
             code = compare(w, body, do == MEET)
             if code != STOPPED:
                 return code
-        w.todo[DONE_TODO] += 1
+        actions.done += 1
     return STOPPED
 
 
 @inner
 def insert(w, body):
     """Makes tuples part of this node's window. False if its index must grow first."""
-    side = body[SIDE]
-    if w.window[side, OLDEST] == w.window[side, NEWEST]:  # it is empty, maybe since long before these tuples
-        w.window[side, OLDEST] = w.window[side, NEWEST] = body[FIRST]
-    enter = w.functions[1 - side, ENTER]
+    side = body.side
+    segment, enter, row = segment_of(w, side), kernels_of(w, 1 - side).enter, 2 * (1 - side)
+    if segment.oldest == segment.newest:  # it is empty, maybe since long before these tuples
+        segment.oldest = segment.newest = body.first
     if enter:
-        job = w.jobs[2 * (1 - side)]
-        job[words.LOW], job[words.HIGH], job[words.NEWEST] = body[FIRST], body[STOP], w.window[side, OLDEST]
-        if not call(enter, w.job_address[2 * (1 - side)]):
-            body[FIRST] = job[words.LOW]  # some may be in already
+        job = words_at(w.jobs[row], words.JOB_WORDS)
+        job[words.LOW], job[words.HIGH], job[words.NEWEST] = body.first, body.stop, segment.oldest
+        if not call(enter, w.jobs[row]):
+            body.first = job[words.LOW]  # some may be in already
             return False
-    w.window[side, NEWEST] = body[STOP]
+    segment.newest = body.stop
     return True
 
 
 @inner
 def drop(w, body):
-    side = body[SIDE]
-    w.window[side, OLDEST] = max(w.window[side, OLDEST], min(body[STOP], w.window[side, NEWEST]))
-    forget = w.functions[1 - side, FORGET]
+    side = body.side
+    segment, forget, row = segment_of(w, side), kernels_of(w, 1 - side).forget, 2 * (1 - side)
+    segment.oldest = max(segment.oldest, min(body.stop, segment.newest))
     if forget:
-        job = w.jobs[2 * (1 - side)]
-        job[words.LOW] = body[PLACE]
-        call(forget, w.job_address[2 * (1 - side)])
+        job = words_at(w.jobs[row], words.JOB_WORDS)
+        job[words.LOW] = body.horizon
+        call(forget, w.jobs[row])
 
 
 @inner
 def compare(w, body, tape):
     """Compares arrivals with this node's window, or with a part of the other stream's tape."""
-    side = body[SIDE]
+    side = body.side
     stored, row = 1 - side, 2 * side + np.int64(tape)
-    job, address = w.jobs[row], w.job_address[row]
-    low, high = body[LO], body[HI]
+    address, low, high = w.jobs[row], body.low, body.high
+    job = words_at(address, words.JOB_WORDS)
     if not tape:
-        low, high = max(low, w.window[stored, OLDEST]), min(high, w.window[stored, NEWEST])
-    if low >= high or w.control[SILENT]:
+        segment = segment_of(w, stored)
+        low, high = max(low, segment.oldest), min(high, segment.newest)
+    if low >= high or record_at(w.control, Control).prefill:
         return STOPPED
     stretch, chunk, turns = job[words.STRETCH], job[words.CHUNK], job[words.PROBE_TURNS]
-    job[words.FROM] = position(body[FIRST], stretch, chunk, turns, job[words.PROBE_ROOM])
-    job[words.TO] = job[words.FROM] + body[STOP] - body[FIRST]
+    job[words.FROM] = position(body.first, stretch, chunk, turns, job[words.PROBE_ROOM])
+    job[words.TO] = job[words.FROM] + body.stop - body.first
     job[words.LOW], job[words.HIGH], job[words.NEWEST], job[words.COUNT_ORDERED] = low, high, high - 1, 0
     path, test = path_of(job), test_of(job)
     for k in range(FIELDS):
         path[k] = test[k] = 0
-    find, exact = w.functions[side, COMPARE_TAPE if tape else COMPARE_WINDOW], w.functions[side, EXACT]
+    kernels = kernels_of(w, side)
+    find, refine = kernels.compare_tape if tape else kernels.compare_window, kernels.refine
     more = True
     while more:
         more = call(find, address) == 0
@@ -340,43 +336,59 @@ def compare(w, body, tape):
         while not done:
             if not make_result_room(w):
                 return STOPPED
-            filled = w.todo[FILLED]
-            job[words.PAIR_PROBE] = result_place(w, side, filled)
-            job[words.PAIR_STORED] = result_place(w, stored, filled)
+            filled = w.filled
+            job[words.PAIR_PROBE] = result_place(w, side)
+            job[words.PAIR_STORED] = result_place(w, stored)
             job[words.PAIR_ROOM] = RESULT_SIZE - filled
             test[FOUND] = 0
-            answer = call(exact, address)  # 2: all pairs were looked at, 1: there is no room for more, 0: it raised
+            answer = call(refine, address)  # 2: all pairs were looked at, 1: there is no room for more, 0: it raised
             done = answer == 2
-            w.todo[FILLED] = filled + test[FOUND]
+            w.filled = filled + test[FOUND]
             if answer == 0:
-                w.todo[FAILED_JOB] = RAISED
-                return TROUBLE
+                w.failed_job = RAISED
+                return FAULT
             if trouble_of(job)[0]:
-                w.todo[FAILED_JOB] = row
-                return TROUBLE
+                w.failed_job = row
+                return FAULT
             if not done:
                 hand_over(w, True)
-    w.board[w.node[NODE] * BOARD + COMPARISONS] += path[COMPARED]
+    record_at(w.status, Status).comparisons += path[COMPARED]
     return STOPPED
 
 
+@inner(forceinline=True)
+def segment_of(w, side):
+    return records_at(w.segments, 2, Segment)[side]
+
+
+@inner(forceinline=True)
+def kernels_of(w, side):
+    return records_at(w.kernels, 2, Kernels)[side]
+
+
 @inner
-def result_place(w, side, filled):
+def present_block(w):
+    """The block that takes results now."""
+    queue = record_at(w.results, Queue)
+    return records_at(queue.slots, RESULT_BLOCKS, Block)[newest(queue)]
+
+
+@inner
+def result_place(w, side):
     """The address of the next result's number of a side."""
-    block = load_acquire(w.result_index, w.node[NODE] * LINES + HEAD) % RESULT_BLOCKS
-    return w.result_address[side] + (block * RESULT_SIZE + filled) * 8
+    return address_of(present_block(w), "numbers") + (side * RESULT_SIZE + w.filled) * 8
 
 
 @inner
 def make_result_room(w):
     """Sees to it that the present block takes results; waits for the collector. False if the join is given up."""
-    if w.todo[FILLED] + LEAST_ROOM > RESULT_SIZE:
+    if w.filled + LEAST_ROOM > RESULT_SIZE:
         hand_over(w, True)
-    base, rounds = w.node[NODE] * LINES, 0
-    while load_acquire(w.result_index, base + HEAD) - load_acquire(w.result_index, base + TAIL) >= RESULT_BLOCKS:
-        if load_acquire(w.control, 0) == ABORT:
+    queue, rounds = record_at(w.results, Queue), 0
+    while room(queue) == 0:
+        if load_acquire(record_at(w.control, Control), "order") == ABORT:
             return False
-        wait(rounds, FOR_RESULTS)
+        back_off(rounds, FOR_RESULTS)
         rounds += 1
     return True
 
@@ -384,14 +396,57 @@ def make_result_room(w):
 @inner
 def hand_over(w, full):
     """Gives the present block to the collector: when it is full, or when few are under way."""
-    filled, base = w.todo[FILLED], w.node[NODE] * LINES
-    if filled == 0:
+    queue = record_at(w.results, Queue)
+    if w.filled == 0 or (not full and room(queue) <= 1):
         return
-    head = load_acquire(w.result_index, base + HEAD)
-    if not full and head - load_acquire(w.result_index, base + TAIL) >= RESULT_BLOCKS - 1:
-        return
-    w.result_count[w.node[NODE], head % RESULT_BLOCKS] = filled
-    w.board[w.node[NODE] * BOARD + RESULTS] += filled
-    w.todo[FILLED] = 0
-    store_release(w.result_index, base + HEAD, head + 1)
-    wake(w.bells[-1])
+    present_block(w).count = w.filled
+    record_at(w.status, Status).results += w.filled
+    w.filled = 0
+    publish(queue)
+
+
+@njit(nogil=True, cache=True)
+def quiet(queues_at, statuses_at, nodes, control_at, patient):
+    """Is there nothing that moves any more? Waits a while for it if `patient`, unless the join is given up.
+
+    A node counts its progress before it takes a message away, so whoever sees all queues empty and all nodes idle,
+    twice with the same progress, has seen the end.
+    """
+    queues, statuses = records_at(queues_at, 2 * nodes, Queue), records_at(statuses_at, nodes, Status)
+    control, rounds, before = record_at(control_at, Control), 0, -1
+    while True:
+        if load_acquire(control, "order") == ABORT:
+            return False
+        still, total = True, 0
+        for k in range(2 * nodes):
+            still &= length(queues[k]) == 0
+        for node in range(nodes):
+            progress = load_acquire(statuses[node], "progress")
+            still &= load_acquire(statuses[node], "idle") == progress
+            total += progress
+        if still and total == before:
+            return True
+        if not still and not patient:
+            return False
+        before = total if still else -1
+        if rounds > UNTIL_REST:
+            return False
+        back_off(rounds, FOR_REST)
+        rounds += 1
+
+
+@njit(nogil=True, cache=True)
+def order(control_at, what, eventcounts_at, count):
+    """Tells all threads what to do, and wakes those that wait."""
+    store_release(record_at(control_at, Control), "order", what)
+    eventcounts = records_at(eventcounts_at, count, Eventcount)
+    for k in range(count):
+        notify(eventcounts[k])
+
+
+@njit(nogil=True, cache=True)
+def copy_words(source_at, target_at, count):
+    """Copies shared words, each as it is published: for what Python reads of others' statuses."""
+    source, target = words_at(source_at, count), words_at(target_at, count)
+    for k in range(count):
+        target[k] = load_acquire(source, k)
