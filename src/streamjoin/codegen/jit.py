@@ -16,7 +16,7 @@ import pickle
 import re
 import sys
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,11 @@ import numba
 from numba.core.caching import NullCache, _Cache
 from numba.core.ccallback import CFunc
 from numba.core.compiler import CompileResult
+from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps as _dumps
 from numba.core.sigutils import normalize_signature
+from numba.core.types import unliteral as _unliteral
+from numba.core.typing.templates import make_concrete_template
 
 from streamjoin.codegen.cache import GENERATED, ONE_AT_A_TIME, PACKAGE, imports_digest
 from streamjoin.codegen.notice import Notice
@@ -44,6 +47,8 @@ NOTICE = Notice()
 rebuild: Any = CompileResult._rebuild
 dumps: Any = _dumps
 signature: Any = normalize_signature
+unliteral: Any = _unliteral
+concrete_template: Any = make_concrete_template
 
 
 @cache
@@ -151,11 +156,27 @@ def _module_digest(name: str) -> str:
     return name if name.startswith(GENERATED) else f"{name} {imports_digest(f'import {name}')}"
 
 
+def _exact_call(dispatcher: Any, args: Any, kws: Any) -> Any:
+    """How compiled code calls a function: the one copy that is compiled for just these types.
+
+    Constants count as what they are, integers and so on: else there would be a copy for each of them, with the same
+    machine code. And copies for other types are left out of sight: one that takes the base of a record would do, too,
+    but Numba warns of it.
+    """
+    plain = tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()}
+    found: Any = Dispatcher.get_call_template(dispatcher, *plain)
+    exact = dispatcher.overloads.get(tuple(found[2]))  # the types, defaults included
+    if exact is None:  # it calls itself, and is being compiled
+        return found
+    return concrete_template(found[0].__name__, dispatcher.py_func.__name__, [exact.signature]), *found[1:]
+
+
 def njit(function: Callable[..., Any] | None = None, *, cache: bool = False, **options: Any) -> Any:
     """`numba.njit`; with `cache`, the machine code is kept for the next process."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         made = numba.njit(**options)(function)
+        made.get_call_template = partial(_exact_call, made)
         if cache:
             made._cache = _files(function, str(sorted(options.items())))
         return made
