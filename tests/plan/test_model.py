@@ -96,8 +96,8 @@ def test_latency_with_the_way_is_near_what_the_paper_measured(
     rate_r: float, rate_s: float, layout: tuple[int, int], measured: float
 ) -> None:
     load = load_of(rate_r, rate_s, Stay(300, 300))
-    node = model.grid_node(load, *layout)
-    assert model.latency(load, node, Price(PAPER)) == pytest.approx(measured, rel=0.25)
+    node = model.node_of(load, "grid", layout)
+    assert model.latency(node, Price(PAPER)) == pytest.approx(measured, rel=0.25)
 
 
 def test_figure_9_a_rectangle_for_streams_of_different_rates() -> None:
@@ -164,20 +164,20 @@ def test_either_stream_is_the_later_one_as_often_in_equal_windows(r: float, s: f
 @given(loads, st.integers(1, 16), st.floats(0, 1e-4))
 def test_workers_of_any_topology_do_the_same_comparisons(load: Load, workers: int, hit_rate: float) -> None:
     price = Price(PAPER, result=1e-8)
-    alone = model.busy(model.grid_node(load, 1, 1), price, hit_rate)
-    nodes = [model.grid_node(load, *layout) for layout in model.layouts(workers)]
-    for node in (*nodes, model.chain_node(load, workers)):
+    alone = model.busy(model.node_of(load, "kang", (1, 1)), price, hit_rate)
+    nodes = [model.node_of(load, "grid", layout) for layout in model.layouts(workers)]
+    for node in (*nodes, model.node_of(load, "low_latency", (1, workers))):
         assert model.busy(node, price, hit_rate) * workers == pytest.approx(alone)
 
 
-def test_a_stretch_piles_up_only_where_a_turn_is_too_much() -> None:
+def test_a_stripe_piles_up_only_where_a_turn_is_too_much() -> None:
     calm, near = (load_of(rate, rate, Stay(300, 300)) for rate in (1000, 2500))
     for load, waits in ((calm, False), (near, True)):
-        node = model.grid_node(load, 3, 3)
-        dealt_singly, in_stretches = (model.latency(load, node, Price(PAPER), stretch=x) for x in (1, 2048))
-        assert (in_stretches > dealt_singly) == waits
-        chain = model.chain_node(load, 9)
-        assert model.latency(load, chain, Price(PAPER)) == model.latency(load, chain, Price(PAPER), stretch=2048)
+        node = model.node_of(load, "grid", (3, 3))
+        dealt_singly, in_stripes = (model.latency(node, Price(PAPER), stripe=x) for x in (1, 2048))
+        assert (in_stripes > dealt_singly) == waits
+        chain = model.node_of(load, "low_latency", (1, 9))
+        assert model.latency(chain, Price(PAPER)) == model.latency(chain, Price(PAPER), stripe=2048)
 
 
 def test_different_windows_on_each_side() -> None:

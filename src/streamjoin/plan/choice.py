@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from streamjoin.access import ACCESSES
-from streamjoin.algorithms import ALGORITHMS, NAMES, PARALLEL
+from streamjoin.algorithms import ALGORITHMS, AUTO, INDEX, NAMES, PARALLEL, RECTANGULAR, SCAN, SEQUENTIAL
 from streamjoin.errors import OptionError, shown, suggest
 from streamjoin.plan.costs import BATCH, Costs, Price, calibrated
 from streamjoin.plan.formulas import (
@@ -15,13 +15,11 @@ from streamjoin.plan.formulas import (
     Stay,
     best_layout,
     busy,
-    chain_node,
-    grid_node,
-    half_node,
     handshake_latency_bound,
     latency,
     load_of,
     max_bandwidth,
+    node_of,
 )
 
 MAX_WORKERS = 1_000_000  # no machine has so many cores
@@ -40,14 +38,14 @@ class Task:
     rate_s: float | None = None
     hit_rate: float = 0.0
     boxes: bool = True
-    stretch: int = BATCH  # tuples that are dealt in one turn
+    stripe: int = BATCH  # tuples that are dealt together
 
 
 @dataclass(frozen=True)
 class Wish:
     """What the user has fixed."""
 
-    algorithm: str = "auto"
+    algorithm: str = AUTO
     workers: int | str = "auto"
     layout: Layout | str = "auto"
 
@@ -78,9 +76,8 @@ class _Option:
         return self.layout[0] * self.layout[1]
 
     def __str__(self) -> str:
-        if ALGORITHMS[self.algorithm].rectangular:
-            return f"a {self.layout[0]} x {self.layout[1]} grid"
-        return f"{'two halves' if self.algorithm == 'biclique' else 'a chain'} of {self.workers}"
+        rows, columns = self.layout
+        return ALGORITHMS[self.algorithm].shape.format(rows=rows, columns=columns, workers=self.workers)
 
 
 @dataclass(frozen=True)
@@ -103,18 +100,12 @@ class _Case:
     @property
     def alone(self) -> float:
         """How busy one worker would be."""
-        return busy(grid_node(self.load, 1, 1), self.price, self.task.hit_rate)
+        return busy(node_of(self.load, SEQUENTIAL, (1, 1)), self.price, self.task.hit_rate)
 
     def option(self, algorithm: str, layout: Layout) -> _Option:
-        task, costs, workers = self.task, self.costs, layout[0] * layout[1]
-        if ALGORITHMS[algorithm].rectangular:
-            node = grid_node(self.load, *layout)
-        else:
-            node = (half_node if algorithm == "biclique" else chain_node)(self.load, workers)
+        task, costs, node = self.task, self.costs, node_of(self.load, algorithm, layout)
         price = replace(self.price, probe=self.price.probe + costs.hop / BATCH)  # a message is taken, at least
-        if algorithm in ("handshake", "cell"):
-            node = replace(node, stored=1.0 if algorithm == "handshake" else 0.0)
-        wait = latency(self.load, node, price, costs.hop, task.stretch, task.hit_rate)
+        wait = latency(node, price, costs.hop, task.stripe, task.hit_rate)
         return _Option(algorithm, layout, busy(node, price, task.hit_rate), wait)
 
     def of(self, algorithm: str, workers: int) -> _Option:
@@ -141,19 +132,19 @@ class _Case:
 def choose(task: Task, cores: int, wish: Wish = ANYTHING, costs: Costs | None = None) -> Choice:
     """Decides what the user has left open, with reasons in numbers.
 
-    Rates that are not known, or a load that one core carries easily, mean one worker. Otherwise grid and low_latency
-    compete by latency for scans; for indexes these and biclique, by the work of the busiest. `costs` are those of this
-    machine, measured if need be.
+    Rates that are not known, or a load that one core carries easily, mean one worker. Otherwise the algorithms that
+    allow it compete: by latency for scans, by the work of the busiest for indexes. `costs` are those of this machine,
+    measured if need be.
     """
     _check(wish)
     algorithm, workers = wish.algorithm, wish.workers
     if isinstance(wish.layout, tuple):
-        algorithm, workers = "grid", wish.layout[0] * wish.layout[1]
-    if algorithm == "kang" or (algorithm == "auto" and workers == 1):
-        why = "one worker was asked for" if workers == 1 else "kang is one worker"
-        return Choice("kang", 1, (1, 1), BATCH, (why,))
-    if algorithm == "hells":
-        return Choice("hells", 1, (1, 1), BATCH, ("hells compares on one device, which divides the work itself",))
+        algorithm, workers = RECTANGULAR, wish.layout[0] * wish.layout[1]
+    if algorithm == AUTO and workers == 1:
+        algorithm = SEQUENTIAL
+    if algorithm != AUTO and (alone := ALGORITHMS[algorithm].alone):
+        why = "one worker was asked for" if workers == 1 and algorithm == SEQUENTIAL else alone[0]
+        return Choice(algorithm, 1, (1, 1), BATCH, (why,))
     load = _load(task)
     reasons: list[str] = []
     if load is None:
@@ -171,29 +162,30 @@ def choose(task: Task, cores: int, wish: Wish = ANYTHING, costs: Costs | None = 
 def _with_rates(
     case: _Case, algorithm: str, workers: int | str, layout: Layout | str, reasons: list[str]
 ) -> tuple[str, Layout]:
-    alone, free, demand = case.alone, algorithm == "auto" and workers == "auto", _demand(case)
+    alone, free, demand = case.alone, algorithm == AUTO and workers == "auto", _demand(case)
     if free and alone <= ENOUGH:
         reasons.append(f"{demand}: one worker is {_percent(alone)} busy")
-        return "kang", (1, 1)
+        return SEQUENTIAL, (1, 1)
     if free and alone <= 1:
         reasons.append(f"{demand}: one worker would be {_percent(alone)} busy, more than {_percent(ENOUGH)}")
     else:
         needed = max(1, math.ceil(alone))
         reasons.append(f"{demand}: {needed} worker{'s' * (needed > 1)} needed, {_cores(case.cores)}")
     if free and case.cores == 1:
-        return "kang", (1, 1)
+        return SEQUENTIAL, (1, 1)
     if isinstance(layout, tuple):
-        best = case.option("grid", layout)
-    elif algorithm != "auto":
+        best = case.option(algorithm, layout)
+    elif algorithm != AUTO:
         best = case.of(algorithm, workers) if isinstance(workers, int) else case.fitting(algorithm, 1)
     else:
-        grid, chain, halves = (
+        rivals = [
             case.of(name, workers) if isinstance(workers, int) else case.fitting(name, 2)
-            for name in ("grid", "low_latency", "biclique")
-        )
-        best = _compared(case, grid, chain, halves, reasons)
-    if best.algorithm == "handshake":
-        reasons.append(f"handshake finds a result after up to {_seconds(handshake_latency_bound(_stay(case.load)))}")
+            for name in _candidates(case.scans)
+        ]
+        best = _compared(case, rivals, reasons)
+    if ALGORITHMS[best.algorithm].pushed:
+        bound = _seconds(handshake_latency_bound(_stay(case.load)))
+        reasons.append(f"{best.algorithm} finds a result after up to {bound}")
     much = best.busy * max(1.0, best.workers / case.cores)
     if much > 1:
         timed = case.scans and case.task.stay is not None and not case.task.stay.by_rows
@@ -202,29 +194,35 @@ def _with_rates(
     return best.algorithm, best.layout
 
 
-def _compared(case: _Case, grid: _Option, chain: _Option, halves: _Option, reasons: list[str]) -> _Option:
-    """Scans: grid or low_latency, by latency. Indexes: who needs the fewest workers, or has least to do."""
+def _candidates(scans: bool) -> list[str]:
+    """What "auto" may choose, if windows are scanned or have an index. Without rates, the first one."""
+    return [row.name for row in ALGORITHMS.values() if (SCAN if scans else INDEX) in row.automatic]
+
+
+def _compared(case: _Case, rivals: list[_Option], reasons: list[str]) -> _Option:
+    """Scans: by latency. Indexes: who needs the fewest workers, or has least to do."""
     if case.scans:
-        best, other = (grid, chain) if grid.latency < chain.latency else (chain, grid)
+        best, *others = sorted(rivals, key=lambda option: option.latency)
         reasons.append(
-            f"{best.algorithm}: {best} finds a result after {_seconds(best.latency)} on average, "
-            f"{other} after {_seconds(other.latency)}" + ", at what they sustain" * (best.busy > 1)
+            f"{best.algorithm}: {best} finds a result after {_seconds(best.latency)} on average"
+            + "".join(f", {other} after {_seconds(other.latency)}" for other in others)
+            + ", at what they sustain" * (best.busy > 1)
         )
     else:
-        best = min((halves, chain, grid), key=lambda option: (option.busy > 1, option.workers, option.busy))
-        m, n = grid.layout
-        held = case.load.window_r + case.load.window_s
-        entries = (n * case.load.window_r + m * case.load.window_s) / held if held else 1.0
-        reasons.append(
-            f"{best.algorithm}: its workers are {_percent(best.busy)} busy; {halves} enters a tuple into one index and "
-            f"probes half of them, {_percent(halves.busy)}, {chain} probes all, {_percent(chain.busy)}, {grid} "
-            f"keeps {entries:.1f} entries per tuple, {_percent(grid.busy)}"
-        )
+        best = min(rivals, key=lambda option: (option.busy > 1, option.workers, option.busy))
+        does = [f"{one} {_indexes(case.load, one)}, {_percent(one.busy)}" for one in rivals]
+        reasons.append(f"{best.algorithm}: its workers are {_percent(best.busy)} busy; {', '.join(does)}")
     bound = _seconds(handshake_latency_bound(_stay(case.load)))
-    reasons.append(
-        f"never by itself: handshake (a result may take {bound}), cell (one emitter sends every arrival to all workers)"
-    )
+    never = [f"{row.name} ({row.why_not.format(bound=bound)})" for row in reversed(ALGORITHMS.values()) if row.why_not]
+    reasons.append(f"never by itself: {', '.join(never)}")
     return best
+
+
+def _indexes(load: Load, option: _Option) -> str:
+    """What an algorithm does with indexes."""
+    row, held = ALGORITHMS[option.algorithm], load.window_r + load.window_s
+    of_r, of_s = node_of(load, option.algorithm, option.layout).segments
+    return row.indexes.format(entries=option.workers * (of_r + of_s) / held if held else 1.0)
 
 
 def _without_rates(
@@ -233,18 +231,17 @@ def _without_rates(
     """All cores for an algorithm that was named, one worker otherwise; for a layout, equal streams are assumed."""
     timed = task.stay is not None
     why = "no rate given" if timed else "integer times have no unit"
-    if algorithm == "auto" and workers == "auto":
+    if algorithm == AUTO and workers == "auto":
         change = "rate= or workers=" if timed else "workers="
         reasons.append(f"{why}: one worker is assumed to be enough; {change} would change that")
-        return "kang", (1, 1)
+        return SEQUENTIAL, (1, 1)
     if isinstance(layout, tuple):
         reasons.append(f"a layout of {layout[0]} x {layout[1]} was asked for")
-        return "grid", layout
+        return algorithm, layout
     count = workers if isinstance(workers, int) else cores
-    if algorithm == "auto":
-        algorithm = "biclique" if ACCESSES[task.access].indexed else "low_latency"
-        divides = {"low_latency": "divides both windows evenly", "biclique": "enters every tuple into one index"}
-        reasons.append(f"{why}: {algorithm}, which {divides[algorithm]} whatever they are")
+    if algorithm == AUTO:
+        algorithm = _candidates(not ACCESSES[task.access].indexed)[0]
+        reasons.append(f"{why}: {algorithm}, which {ALGORITHMS[algorithm].divides} whatever they are")
     elif workers == "auto":
         reasons.append(f"{why}: a worker for every core, {_cores(cores)}")
     rows = task.stay if task.stay is not None and task.stay.by_rows else Stay(1, 1)
@@ -260,18 +257,18 @@ def _check(wish: Wish) -> None:
         raise OptionError(
             f'workers={shown(workers)} is not a number of at least 1 (at most {MAX_WORKERS:,}), nor "auto"'
         )
-    if algorithm == "kang" and workers not in ("auto", 1):
-        raise OptionError(f'algorithm="kang" is one worker, not {workers}; use "auto" or one of {", ".join(PARALLEL)}')
-    if algorithm == "hells" and workers not in ("auto", 1):
-        raise OptionError(f'algorithm="hells" is one device, which workers={workers} cannot divide; leave workers= out')
+    alone = algorithm != AUTO and ALGORITHMS[algorithm].alone
+    if alone and workers not in ("auto", 1):
+        wrong = alone[1].format(workers=workers, parallel=", ".join(PARALLEL))
+        raise OptionError(f'algorithm="{algorithm}" {wrong}')
     if layout == "auto":
         return
     if not (isinstance(layout, tuple) and len(layout) == 2) or not all(
         type(x) is int and 0 < x <= MAX_WORKERS for x in layout
     ):
         raise OptionError(f'layout={shown(layout)} is not (rows, columns), such as (2, 3), nor "auto"')
-    if algorithm not in ("auto", "grid"):
-        raise OptionError(f'layout={layout!r} is for algorithm="grid", not "{algorithm}"')
+    if algorithm not in (AUTO, RECTANGULAR):
+        raise OptionError(f'layout={layout!r} is for algorithm="{RECTANGULAR}", not "{algorithm}"')
     if workers not in ("auto", layout[0] * layout[1]):
         raise OptionError(
             f"layout={layout!r} has {layout[0] * layout[1]} workers, not {workers}; leave one of them out"

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from streamjoin.algorithms import ALGORITHMS, Spread
 from streamjoin.plan.costs import Price
 from streamjoin.windows.window import Stay as Stay
 
@@ -142,55 +143,42 @@ def handshake_latency(stay: Stay) -> float:
 
 @dataclass(frozen=True)
 class Node:
-    """What one of many equal workers sees, and how many of them a tuple comes through."""
+    """What one of many equal workers sees: its algorithm's fractions of a load."""
 
-    rate_r: float
-    rate_s: float
-    segment_r: float
-    segment_s: float
-    stored: float  # the share of the tuples it sees that it stores
-    way: Layout  # workers that an r comes through, and an s
-    turns: Layout = (1, 1)  # among how many its r are dealt, and its s; during a turn they all come here
+    load: Load
+    spread: Spread
 
+    @property
+    def rates(self) -> tuple[float, float]:
+        return self.load.rate_r * self.spread.rate[0], self.load.rate_s * self.spread.rate[1]
 
-def grid_node(load: Load, m: int, n: int) -> Node:
-    """A worker of DP-Join: a row's share of r and a column's share of s, all of them stored."""
-    return Node(load.rate_r / m, load.rate_s / n, load.window_r / m, load.window_s / n, 1.0, (n, m), (m, n))
+    @property
+    def segments(self) -> tuple[float, float]:
+        return self.load.window_r * self.spread.segment[0], self.load.window_s * self.spread.segment[1]
 
 
-def chain_node(load: Load, workers: int) -> Node:
-    """A worker of low-latency handshake join: all tuples come by, its share of both is stored."""
-    share = 1 / workers
-    return Node(load.rate_r, load.rate_s, load.window_r * share, load.window_s * share, share, (workers, workers))
+def node_of(load: Load, algorithm: str, layout: Layout) -> Node:
+    """A worker of an algorithm.
 
-
-def half_node(load: Load, workers: int) -> Node:
-    """A worker of join-biclique, as the mean of both halves: it stores a share of one stream and probes with the other.
-
-    >>> node = half_node(load_of(1000, 1000, Stay(100, 100)), 4)
-    >>> node.rate_r, node.segment_r, node.stored
-    (500.0, 50000.0, 0.5)
+    >>> node_of(load_of(1000, 1000, Stay(100, 100)), "biclique", (1, 4)).segments
+    (50000.0, 50000.0)
     """
-    if workers == 1:
-        return grid_node(load, 1, 1)
-    of_r, of_s = workers - workers // 2, workers // 2
-    segments = load.window_r / of_r, load.window_s / of_s
-    return Node(load.rate_r / 2, load.rate_s / 2, *segments, stored=2 / workers, way=(1, 1))
+    return Node(load, ALGORITHMS[algorithm].spread(*layout))
 
 
 def _jobs(node: Node, price: Price, hit_rate: float) -> tuple[float, float]:
     """Seconds of work with an r and with an s."""
-    found, fixed = price.comparison + price.result * hit_rate, price.probe + price.insert * node.stored
-    return fixed + found * node.segment_s, fixed + found * node.segment_r
+    found, fixed = price.comparison + price.result * hit_rate, price.probe + price.insert * node.spread.stored
+    of_r, of_s = node.segments
+    return fixed + found * of_s, fixed + found * of_r
 
 
 def busy(node: Node, price: Price, hit_rate: float = 0.0) -> float:
     """Seconds of work per second. Above one, the worker falls behind."""
-    job_r, job_s = _jobs(node, price, hit_rate)
-    return node.rate_r * job_r + node.rate_s * job_s
+    return sum(rate * job for rate, job in zip(node.rates, _jobs(node, price, hit_rate), strict=True))
 
 
-def latency(load: Load, node: Node, price: Price, hop: float = 0.0, stretch: int = 1, hit_rate: float = 0.0) -> float:
+def latency(node: Node, price: Price, hop: float = 0.0, stripe: int = 1, hit_rate: float = 0.0) -> float:
     """(8) and what it leaves out: the way of a tuple. An estimate, for workers that do not fall behind.
 
     A worker passes a tuple on before it compares it, but first finishes what it is at: for the mean residual of its
@@ -198,15 +186,15 @@ def latency(load: Load, node: Node, price: Price, hop: float = 0.0, stretch: int
     gives 0.85 ms for 3 x 3 and 1.89 ms for 1 x 9 workers at 2,500 tuples/s; 0.95 and 2.42 ms were measured (5.3.1),
     where (8) alone gives 0.29 and 0.48 ms.
 
-    Tuples are dealt in stretches. A row whose turn it is gets all of r for so long; if that is more than its workers
-    can do, the stretch piles up, on average by half of the excess.
+    Tuples are dealt in stripes. A row whose turn it is gets all of r for so long; if that is more than its workers
+    can do, the stripe piles up, on average by half of the excess.
     """
-    jobs, rates = _jobs(node, price, hit_rate), (node.rate_r, node.rate_s)
+    jobs, rates, spread, load = _jobs(node, price, hit_rate), node.rates, node.spread, node.load
     work = [rate * job for rate, job in zip(rates, jobs, strict=True)]
     residual = sum(part * job for part, job in zip(work, jobs, strict=True)) / 2 / max(1.0, sum(work))
     found = []
-    for side, (job, way, turns) in enumerate(zip(jobs, node.way, node.turns, strict=True)):
-        excess = max(0.0, work[side] * turns + work[1 - side] - max(1.0, sum(work)))
-        pile = (stretch - 1) / (rates[side] * turns) * excess / 2 if excess else 0.0
-        found.append(job / 2 + (way + 1) / 2 * residual + (way - 1) / 2 * hop + pile)
+    for side, (job, hops, ways) in enumerate(zip(jobs, spread.hops, spread.ways, strict=True)):
+        excess = max(0.0, work[side] * ways + work[1 - side] - max(1.0, sum(work)))
+        pile = (stripe - 1) / (rates[side] * ways) * excess / 2 if excess else 0.0
+        found.append(job / 2 + (hops + 1) / 2 * residual + (hops - 1) / 2 * hop + pile)
     return load.later_r * found[0] + (1 - load.later_r) * found[1]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from streamjoin.access import ACCESSES, WHOLE
-from streamjoin.algorithms import ALGORITHMS, AUTO
+from streamjoin.algorithms import ALGORITHMS, AUTO, SEQUENTIAL
 from streamjoin.codegen.emit import check_size
 from streamjoin.errors import (
     PredicateError,
@@ -112,7 +112,7 @@ def make_plan(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static
     tree = resolve(untyped, schema_r, schema_s)
     check_size(tree)
     analysis = analyse(tree, _hints(tree, schema_r, schema_s))
-    whole = static and algorithm in (AUTO, "kang") and layout == "auto"
+    whole = static and algorithm in (AUTO, SEQUENTIAL) and layout == "auto"
     found, reasons = _choose_access(analysis, options.access, algorithm, whole)
     chosen = _choose_workers(analysis, window, found, Wish(algorithm, workers, layout), options.rates)
     if whole and algorithm == AUTO:
@@ -203,7 +203,7 @@ def _hints(tree: Any, schema_r: pa.Schema, schema_s: pa.Schema) -> tuple[Any, ..
 
 
 def _choose_access(analysis: Analysis, wanted: str, algorithm: str, whole: bool) -> tuple[str, list[str]]:
-    row = ALGORITHMS["kang" if algorithm == AUTO else algorithm]
+    row = ALGORITHMS[SEQUENTIAL if algorithm == AUTO else algorithm]
     possible = [ACCESSES[name] for name in row.accesses]
     if wanted not in (AUTO, *row.accesses):
         raise PredicateError(
@@ -235,8 +235,8 @@ def _choose_workers(analysis: Analysis, window: Window, access: str, wish: Wish,
 def _all_cores(workers: int | str) -> Choice:
     """Whole tables are cut into parts for all cores, or for as many threads as are asked for."""
     if isinstance(workers, int):
-        return Choice("kang", workers, (1, 1), 0, (f"workers={workers} was asked for",))
-    return Choice("kang", usable_cores(), (1, 1), 0, ("a worker for every core; small tables are joined by one",))
+        return Choice(SEQUENTIAL, workers, (1, 1), 0, (f"workers={workers} was asked for",))
+    return Choice(SEQUENTIAL, usable_cores(), (1, 1), 0, ("a worker for every core; small tables are joined by one",))
 
 
 def _expected(window: Window, rates: Rates) -> tuple[int, int]:
