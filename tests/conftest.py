@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import apart
+import report_text
 from sessions import SETTINGS, prepare
 
 # Kernels stay cached between runs: only the first one pays for compiling.
@@ -35,6 +36,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 def pytest_configure(config: pytest.Config) -> None:
     apart.set_up(config)
+    config.pluginmanager.register(report_text)
 
 
 # Tests of these files share nothing that is dear, neither kernels nor a session.

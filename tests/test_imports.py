@@ -173,3 +173,14 @@ def test_folders_are_a_leaf() -> None:
 def test_every_module_says_what_it_is_for() -> None:
     for path in sorted(ROOT.rglob("*.py")):
         assert ast.get_docstring(ast.parse(path.read_text())), f"{path.relative_to(ROOT)} opens without a sentence"
+
+
+def test_test_files_do_not_know_each_other() -> None:
+    """What several need stands in support/."""
+    tests = Path(__file__).parent
+    for path in sorted(tests.rglob("*.py")):
+        assert path.name.startswith("test_") or path.name == "conftest.py" or path.parent.name == "support", path
+        tree = ast.parse(path.read_text())
+        names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert not [name for name in names if name.startswith("test_")], path

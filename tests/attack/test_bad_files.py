@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import read_files
 import streamjoin as sj
 from streamjoin.cli import main
 from streamjoin.cli.files import Source, choose_format
@@ -27,7 +28,7 @@ from streamjoin.errors import FileError
 
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(sj.__file__).parents[1])}
-READER = Path(__file__).with_name("read_files.py")
+READER = Path(read_files.__file__)
 
 
 def outcomes(folder: Path, files: dict[str, bytes]) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Ctrl-C at any step of a live join: it all happened, nothing did, or the join says that it has failed. It never hangs.
 
-Each test is a process of its own; see interruptions.py. HYPOTHESIS_PROFILE=soak looks at every step.
+Each test is a process of its own; see support/interruptions.py. HYPOTHESIS_PROFILE=soak looks at every step.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+import interruptions
 from interruptions import ALGORITHMS
 
-PROGRAM = Path(__file__).with_name("interruptions.py")
+PROGRAM = interruptions.__file__
 PARALLEL = [algorithm for algorithm in ALGORITHMS if algorithm not in ("kang", "hells")]
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 HELLS = pytest.mark.device  # in a process that skips it where no device is right
@@ -24,9 +25,7 @@ soak_only = pytest.mark.skipif(not SOAK, reason="takes minutes; HYPOTHESIS_PROFI
 
 
 def run(*words: object, timeout: float = 600) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), *map(str, words)], capture_output=True, text=True, timeout=timeout
-    )
+    done = subprocess.run([sys.executable, PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stderr[-6000:]
     found: dict[str, Any] = json.loads(done.stdout)
     return found
