@@ -94,7 +94,8 @@ def test_nanoseconds_of_every_kind_of_duration() -> None:
     pandas = pytest.importorskip("pandas")
     one = pa.table({"t": pa.array([0], pa.timestamp("ns"))})
     two = pa.table({"t": pa.array([1400], pa.timestamp("ns"))})
-    for within in ("1500 ns", np.timedelta64(1500, "ns"), pandas.Timedelta("1500ns")):
+    durations: list[Any] = ["1500 ns", np.timedelta64(1500, "ns"), pandas.Timedelta("1500ns")]
+    for within in durations:
         assert sj.join(one, two, on="TRUE", within=within, time="t").num_rows == 1
         assert sj.join(one, two, on="TRUE", within=sj.interval("0 s", within), time="t").num_rows == 1
     with sj.Join(r=one.schema, s=two.schema, on="TRUE", within="1 s", time="t", max_delay="500 ns") as join:

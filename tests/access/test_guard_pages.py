@@ -71,7 +71,7 @@ def rows(seed: int) -> pa.Table:
 
 def main() -> None:
     """Takes all roads, and prints each and how many pairs it found. Streams are pushed a few tuples at a time."""
-    tape.np = Guarded()  # type: ignore[attr-defined]
+    tape.np = Guarded()  # type: ignore
     tape.CHUNK = driver.FIRST_ROOM = driver.UNDER_WAY = 64
     tables = rows(1), rows(2)
     for algorithm, access, on in ROADS:

@@ -62,7 +62,7 @@ def arrow_stream(batches: int) -> bytes:
     with pa.ipc.new_stream(sink, pa.schema([("ts", pa.int64())])) as writer:
         for k in range(batches):
             writer.write_batch(pa.record_batch({"ts": [k]}))
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue().to_pybytes())
 
 
 BIG = "9" * 400

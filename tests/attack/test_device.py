@@ -148,7 +148,7 @@ def test_doctor_and_joins_survive_a_bad_device(
         monkeypatch.setattr(known, "PATIENCE", 20)
     result = CliRunner().invoke(app, ["doctor"])
     assert result.exit_code == 0, "only joins on a device need one"
-    (line, remedy) = re.search(r"^(-- +opencl .*)\n(.*)", result.stdout, re.MULTILINE).groups()  # type: ignore[union-attr]
+    (line, remedy) = re.search(r"^(-- +opencl .*)\n(.*)", result.stdout, re.MULTILINE).groups()
     assert f"fails its test and is not used: {reason}" in line
     assert remedy.strip() == choice.REMEDY
     with pytest.raises(DeviceError, match=re.escape(reason)):
@@ -197,7 +197,12 @@ def test_nothing_of_the_working_directory_is_imported(fresh: Path, monkeypatch: 
 def test_the_process_of_its_own_is_needed_once(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A device that passed is tried in the process alone from then on, until driver, code or processor change."""
     asked: list[int] = []
-    monkeypatch.setattr(known, "apart", lambda *indices: asked.append(1) or "")
+
+    def apart(*indices: int) -> str:
+        asked.append(1)
+        return ""
+
+    monkeypatch.setattr(known, "apart", apart)
     for _ in range(2):
         monkeypatch.setattr(known, "_told", {})
         monkeypatch.setattr(known, "_tried", [])

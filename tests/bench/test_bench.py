@@ -23,10 +23,10 @@ from streamjoin.errors import OptionError, StreamjoinError
 JOIN = {"rate_per_stream", "window_tuples", "access", "results_per_s", "verified", "machine"}
 
 
-def figures(*command: str) -> dict[str, object]:
+def figures(*command: str) -> dict[str, Any]:
     result = CliRunner().invoke(app, [*command, "--json"])
     assert result.exit_code == 0, result.output
-    answer = json.loads(result.stdout)
+    answer: dict[str, Any] = json.loads(result.stdout)
     assert answer["verified"] is True
     return answer
 

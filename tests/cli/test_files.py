@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streamjoin.cli.files import Source, Target, atomically, choose_format
+from streamjoin.cli.files import Source, Target, choose_format
 from streamjoin.errors import FileError
+from streamjoin.folders import atomically
 from streamjoin.formats import Format, format_of
 
 UTC = dt.UTC

@@ -6,17 +6,19 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from numba.core.registry import cpu_target
 
 from streamjoin.codegen import jit, notice
 from streamjoin.codegen.cache import load_module
 from streamjoin.warm import steps, warm
 
 KERNEL = "from streamjoin.codegen.jit import njit\n\n\n@njit(cache=True)\ndef twice(x):\n    return 2 * x\n"
-HOST = jit.numba.core.registry.cpu_target.target_context.codegen().magic_tuple()
+HOST = cpu_target.target_context.codegen().magic_tuple()
 
 pytestmark = pytest.mark.skipif(jit._portable(HOST) is None, reason="shipped code needs a processor with AVX2")
 
@@ -63,7 +65,7 @@ def test_compiling_is_told_after_a_second_and_then_every_five(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     moments = iter([100.0, 100.5, 101.2, 103.0, 106.3])
-    monkeypatch.setattr(notice.time, "monotonic", lambda: next(moments))
+    monkeypatch.setattr(time, "monotonic", lambda: next(moments))
     caplog.set_level("INFO", "streamjoin")
     told = notice.Notice()
     for _ in range(5):

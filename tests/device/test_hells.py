@@ -48,14 +48,19 @@ def on_device(texts: list[str], rs: Rows, ss: Rows, probing: str) -> list[np.nda
     sources = []
     for text in texts:
         tree = resolve(as_tree(text), R, S)
-        whole = {"filters": {"r": (), "s": ()}, "exact": tuple(conjuncts(tree)), "equalities": (), "dimensions": ()}
+        whole: dict[str, Any] = {
+            "filters": {"r": (), "s": ()},
+            "exact": tuple(conjuncts(tree)),
+            "equalities": (),
+            "dimensions": (),
+        }
         program = Program(replace(analyse(tree), **whole, strict=frozenset()))
         sources.append((program, Source(program)))
     cl, text = opencl(), together([source for _, source in sources])
     context = cl.Context([choose(None)])
     commands = cl.CommandQueue(context)
     built = cl.Program(context, text).build(list(OPTIONS))
-    tables, found = {"r": to_table(rs, R), "s": to_table(ss, S)}, []
+    tables, found = {"r": to_table(rs, R), "s": to_table(ss, S)}, list[np.ndarray | None]()
     stored = "s" if probing == "r" else "r"
     words = -(-tables[stored].num_rows // WORD)
     for k, (program, source) in enumerate(sources):
@@ -195,22 +200,23 @@ def test_the_fifo_is_sized_by_rate_and_window() -> None:
 @given(data=st.data())
 def test_a_fifo_knows_its_live_tuples(data: st.DataObject) -> None:
     """Against a list: what lives, where it lies, and where it moves when the FIFO grows."""
-    fifo, cells, live = Fifo(data.draw(st.integers(0, 100))), {}, []
+    fifo, live = Fifo(data.draw(st.integers(0, 100))), list[int]()
+    cells: dict[int, int | None] = {}
     for _ in range(data.draw(st.integers(1, 12))):
         count = data.draw(st.integers(0, 90))
         capacity = fifo.needed(count)
         if capacity != fifo.capacity:
-            moved = {}
-            for source, target, words in moves(fifo, capacity):
-                for k in range(words * WORD):
+            moved: dict[int, int | None] = {}
+            for source, target, length in moves(fifo, capacity):
+                for k in range(length * WORD):
                     moved[target * WORD + k] = cells.get(source * WORD + k)
             cells, fifo.capacity = moved, capacity
         at = np.arange(fifo.head, fifo.head + count)
         cells |= {int(p % fifo.capacity): int(p) for p in at}
         fifo.push(at)
-        live += at.tolist()
+        live += [int(p) for p in at]
         assert len(fifo) <= fifo.capacity
-        if live and data.draw(st.booleans()):
+        if data.draw(st.booleans()) and live:
             horizon = data.draw(st.integers(live[0], live[-1] + 1))
             fifo.expire(horizon)
             assert fifo.first <= max(horizon, live[0])
@@ -219,8 +225,8 @@ def test_a_fifo_knows_its_live_tuples(data: st.DataObject) -> None:
         turn = fifo.capacity // WORD
         words = [w for first, stop in fifo.stretches() for w in range(first, stop)]
         assert len({w % turn for w in words}) == len(words)
-        held = [cells.get(w % turn * WORD + k) for w in words for k in range(WORD)]
-        assert [p for p in held if p is not None and fifo.first <= p < fifo.head] == live
+        kept = [cells.get(w % turn * WORD + k) for w in words for k in range(WORD)]
+        assert [p for p in kept if p is not None and fifo.first <= p < fifo.head] == live
 
 
 @given(st.integers(1, 5_000), st.integers(1, 10**7), st.integers(1, 2_000), st.integers(64, 1 << 20))

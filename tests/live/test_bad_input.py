@@ -514,9 +514,10 @@ def test_live_options(options: dict[str, Any], parts: tuple[str, ...]) -> None:
 
 
 def test_other_options() -> None:
-    for options in ({"late": "maybe"}, {"max_delay": -1}):
+    tried: list[dict[str, Any]] = [{"late": "maybe"}, {"max_delay": -1}]
+    for options in tried:
         with pytest.raises((StreamjoinError, ValueError)) as caught:
-            sj.Join(r=R, s=S, on=BAND, within=5, time="t", **options)  # type: ignore[arg-type]
+            sj.Join(r=R, s=S, on=BAND, within=5, time="t", **options)
         assert next(iter(options)) in str(caught.value)
     with pytest.raises(StreamjoinError, match="time"):
         sj.Join(r=R, s=S, on=BAND, within=5)

@@ -293,7 +293,8 @@ def test_same_kind_of_table_comes_back() -> None:
         (left.to_pandas(), right.to_pandas()),
         (pl.from_arrow(left), pl.from_arrow(right)),
     ]
-    for kind, (one, two) in zip((pd.DataFrame, pl.DataFrame), frames, strict=True):
-        out = sj.join(one, two, on="r.x = s.x", within=3, time="t")
+    kinds: list[type[Any]] = [pd.DataFrame, pl.DataFrame]
+    for kind, (one, two) in zip(kinds, frames, strict=True):
+        out: Any = sj.join(one, two, on="r.x = s.x", within=3, time="t")
         assert isinstance(out, kind)
         assert sorted(zip(list(out["rid"]), list(out["sid"]), strict=True)) == want

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,7 +14,7 @@ R = pa.schema({"ts": pa.int64(), "x": pa.int64()})
 S = pa.schema({"ts": pa.int64(), "a": pa.int64()})
 
 
-def live(on: str = "r.x = s.a", within: object = 10, **options: object) -> sj.Join:
+def live(on: str = "r.x = s.a", within: Any = 10, **options: Any) -> sj.Join:
     return sj.Join(r=options.pop("r", R), s=options.pop("s", S), on=on, within=within, time="ts", **options)
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -312,7 +313,7 @@ def test_what_the_user_fixed_stays() -> None:
         ({"layout": (2, 2), "workers": 5}, "4 workers"),
     ],
 )
-def test_wishes_that_contradict_themselves(wish: dict[str, object], message: str) -> None:
+def test_wishes_that_contradict_themselves(wish: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         chosen(scan(5000), **wish)
 

@@ -36,7 +36,7 @@ WIDTH = 10
 TABLE = {"k": 1}
 
 
-def read(fn: Any) -> set[tuple[str, str]]:
+def read(fn: Any) -> set[Any]:
     resolved = resolve(from_callable(fn), R, S)
     assert resolved.type == BOOL
     assert all(arg.type is not None for arg in resolved.args)
@@ -97,7 +97,7 @@ def test_constants_of_every_kind() -> None:
     between, root = lambda r, s: BOUNDS[0] < abs(r.x - s.a) - BOUNDS[2] < 2, lambda r, s: sqrt(s.a - r.x) <= 1
     for on in (between, root, _near(Kind.NEAR)):
         for workers in (1, 2):
-            options = {} if workers == 1 else {"algorithm": "biclique", "workers": 2}
+            options: dict[str, Any] = {} if workers == 1 else {"algorithm": "biclique", "workers": 2}
             assert sj.join(left, right, on=on, within=1, time="t", **options).num_rows == 1
 
 
@@ -191,7 +191,7 @@ def test_a_negation_promises_nothing() -> None:
         lambda r, s: random.random() < 0.5 and r.k == s.k,
         lambda r, s: TABLE["k"] == r.k,
         lambda r, s: np.random.default_rng().random() < 0.5 and r.k == s.k,
-        lambda r, s: math.nothing(r.x) < 2 and r.k == s.k,
+        lambda r, s: math.nothing(r.x) < 2 and r.k == s.k,  # type: ignore[attr-defined]
         lambda r, s: [r.x, s.a][0] < 3 and float(r.x) < 1,
         lambda r, s: any(r.x < k for k in (1, 2)),
         looping,

@@ -139,7 +139,7 @@ def test_numpy_numbers_on_the_left() -> None:
         (lambda: r.x.isin("ab"), r"isin\(\['ab'\]\)"),
         (lambda: r.x.isin(5), "list of values"),
         (lambda: least(r.x), "2 or more"),
-        (lambda: r[0], "name is a string"),
+        (lambda: r[0], "name is a string"),  # type: ignore[index]
         (lambda: list(r.x), "cannot be iterated"),
         (lambda: {r.x: 1}, "unhashable"),
     ],
@@ -153,7 +153,7 @@ def test_type_errors(use: Any, why: str) -> None:
     ("use", "why"),
     [
         (lambda: r.x.cast("map<int,int>"), "supported: boolean"),
-        (lambda: r.x.cast(int), "supported: boolean"),
+        (lambda: r.x.cast(int), "supported: boolean"),  # type: ignore[arg-type]
         (lambda: r.x.isin([]), "empty"),
         (lambda: r.x < pd.Timestamp("2020-01-01T00:00:00.000000001"), "finer than a microsecond"),
         (lambda: r.x < pd.Timedelta(5, "ns"), "finer than a microsecond"),

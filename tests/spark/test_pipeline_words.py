@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -208,7 +209,7 @@ def test_the_generator_keeps_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     from streamjoin.spark.pipeline import generator
 
     now = [100.0]
-    monkeypatch.setattr(generator.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     options = {"side": "r", "rate": "1000", "tuples": "5000", "batch": "600"}
     reader = generator.PapersReader(options)
     limit = reader.getDefaultReadLimit()
@@ -221,7 +222,7 @@ def test_the_generator_keeps_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     reader.prepareForTriggerAvailableNow()
     assert reader.latestOffset({"next": 4_900}, limit) == {"next": 5_000}
     assert reader.latestOffset({"next": 5_000}, limit) == {"next": 5_000}
-    pieces = generator.PapersReader({**options, "partitions": "3"}).partitions({"next": 10}, {"next": 20})
+    pieces: Any = generator.PapersReader({**options, "partitions": "3"}).partitions({"next": 10}, {"next": 20})
     assert [(piece.first, piece.end) for piece in pieces] == [(10, 13), (13, 16), (16, 20)]
     assert not reader.partitions({"next": 5}, {"next": 5})
     rows = pa.Table.from_batches(list(reader.read(pieces[0])))

@@ -70,6 +70,7 @@ def test_every_pair_that_may_match_meets_in_exactly_one_cell(
                 continue
             here = True
             if router.kind == "range":
+                assert routed_r.first is not None and routed_s.first is not None
                 here = router.counts(int(routed_r.cell[a]), routed_r.first[a : a + 1], routed_s.first[b : b + 1])[0]
             met[routed_r.row[a], routed_s.row[b]] += bool(here)
     for i in range(len(r)):

@@ -29,7 +29,7 @@ def feed(spark: Any, tmp_path: Path) -> Feed:
 
 
 def frames(spark: Any, r: list[oracle.Row], s: list[oracle.Row]) -> tuple[Any, Any]:
-    return tuple(spark.createDataFrame(to_table(timed(rows), schema)) for rows, schema in ((r, R), (s, S)))  # type: ignore[return-value]
+    return tuple(spark.createDataFrame(to_table(timed(rows), schema)) for rows, schema in ((r, R), (s, S)))
 
 
 def found(df: Any) -> list[tuple[int, int]]:
@@ -180,7 +180,7 @@ def test_time_zone_and_nullability_may_change(spark: Any, feed: Feed, zone: Call
 def test_names_that_differ_in_case_only(spark: Any) -> None:
     left = spark.sql("SELECT id AS Id, timestamp_seconds(id) AS t FROM range(3)")
     right = spark.sql("SELECT id AS id, timestamp_seconds(id) AS T FROM range(3)")
-    options = {"on": "r.Id = s.id", "within": "0 seconds", "time": ("t", "T")}
+    options: dict[str, Any] = {"on": "r.Id = s.id", "within": "0 seconds", "time": ("t", "T")}
     out = sj.join(left, right, **options)
     assert out.columns == ["Id_r", "t_r", "id_s", "T_s"] and out.select("id_r").count() == 3
     with pytest.raises(SchemaError, match='result_time="ID_R" is the name of another column'):
@@ -216,7 +216,7 @@ def test_refusals(spark: Any, feed: Feed) -> None:
     feed.add(LONG["r"][:2], LONG["s"][:2])
     r, s = feed.read("r"), feed.read("s")
     plain = feed.spark.readStream.schema(r.schema).parquet(str(feed.folder / "r"))  # its column has the mark of r's
-    common = {"on": "r.x = s.a", "within": "5 seconds", "time": "t"}
+    common: dict[str, Any] = {"on": "r.x = s.a", "within": "5 seconds", "time": "t"}
     with pytest.raises(SchemaError, match=r'r\.t has no watermark.*withWatermark\("t", "10 seconds"\)'):
         sj.join(plain, s, **common)
     with pytest.raises(SchemaError, match=r"r\.rid is an integer.*timestamp_seconds"):
@@ -246,7 +246,7 @@ def test_refusals(spark: Any, feed: Feed) -> None:
 
 def test_explain(spark: Any, feed: Feed) -> None:
     feed.add(LONG["r"][:2], LONG["s"][:2])
-    shown = sj.explain(
+    shown = sj.explain(  # type: ignore[call-arg]  # expected_rate is the former name of rate
         feed.read("r"),
         feed.read("s"),
         on="abs(r.x - s.a) <= 5",

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -93,7 +93,7 @@ class Apart:
         if isinstance(answer, list):
             return [item.config.hook.pytest_report_from_serializable(config=item.config, data=one) for one in answer]
         self._server = None
-        keywords = dict.fromkeys(item.keywords, 1)
+        keywords: dict[str, Literal[1]] = dict.fromkeys(item.keywords, 1)
         return [pytest.TestReport(item.nodeid, item.location, keywords, "failed", answer, "call")]
 
     def pytest_unconfigure(self) -> None:

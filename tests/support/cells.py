@@ -16,7 +16,7 @@ from streamjoin.spark.chunk_files import ChunkCache
 from streamjoin.spark.spec import CONTENT, JoinSpec, make_spec
 from streamjoin.spark.wire import pack, unpack, with_integers
 from streamjoin.testing import cases, oracle
-from streamjoin.testing.rows import to_table
+from streamjoin.testing.rows import pairs_of, to_table
 from streamjoin.windows import SINCE_EVER
 
 
@@ -93,8 +93,7 @@ class Cluster:
         cell = Cell(self.engine, number, self.cells[number], self.cache)
         names = self.engine.plan.output_names()
         ids = names["r"][0], names["s"][0]
-        tables = [table.select(ids).to_pydict() for table in cell.arrive(tables)]
-        found = [pair for table in tables for pair in zip(*table.values(), strict=True)]
+        found = [pair for table in cell.arrive(tables) for pair in pairs_of(table, ids)]
         cell.expire(watermark)
         cell.save()
         self.late += cell.tally.late

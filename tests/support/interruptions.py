@@ -350,11 +350,12 @@ def run_operations(algorithm: str, every: int, opcodes: bool, only: str, offset:
     for name, play in OPERATIONS.items():
         if only and name != only:
             continue
-        at, outcome = offset % every, ""
+        at = offset % every
+        outcome: str | None = ""
         while outcome is not None:
             scene = Scene(algorithm, **options)
             try:
-                outcome = play(scene, lambda operation, at=at: interrupted(operation, at, opcodes))
+                outcome = play(scene, partial(interrupted, at=at, opcodes=opcodes))
             except BaseException:
                 print(f"{algorithm} {options}: {name} interrupted at step {at}", file=sys.stderr)
                 raise
@@ -396,10 +397,11 @@ def run_growth(algorithm: str, every: int, opcodes: bool, offset: int) -> Counte
     seen: Counter[str] = Counter()
     rows: Rows = [(i, 15, i) for i in range(100, 2300)]  # few of them match
     play = pushing("r", rows, [])
-    at, outcome = offset % every, ""
+    at = offset % every
+    outcome: str | None = ""
     with small_tapes():
         while outcome is not None:
-            outcome = play(Scene(algorithm), lambda operation, at=at: interrupted(operation, at, opcodes))
+            outcome = play(Scene(algorithm), partial(interrupted, at=at, opcodes=opcodes))
             seen[f"growing push: {outcome or 'ended'}"] += 1
             at += every
     return seen
@@ -556,7 +558,7 @@ def run_blocked(algorithm: str) -> Counter[str]:
         go_on.wait()
         real(self, r, s)
 
-    rows = {side: [(i, 0, 0) for i in range(3000)] for side in "rs"}
+    rows: dict[str, Rows] = {side: [(i, 0, 0) for i in range(3000)] for side in "rs"}
     with new_join(algorithm, on="TRUE") as join:  # compiles what is needed
         join.push_r(batch("r", rows["r"][:600]))
         join.push_s(batch("s", rows["s"][:600]))

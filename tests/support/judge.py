@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from streamjoin.testing.cases import Case
@@ -37,7 +39,7 @@ class Judge:
         return sorted(found)
 
 
-def in_window(arrivals: list[Arrival], window: Window) -> np.ndarray:
+def in_window(arrivals: list[Arrival], window: Window) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which pairs of r and s, in order of arrival, lie in the window."""
     side = np.array([where == "s" for where, _ in arrivals], np.bool_)
     place = np.flatnonzero(~side)[:, None], np.flatnonzero(side)[None, :]  # among all arrivals
@@ -50,9 +52,9 @@ def in_window(arrivals: list[Arrival], window: Window) -> np.ndarray:
             low = apart >= lower if closed in ("both", "left") else apart > lower
             return low & (apart <= upper if closed in ("both", "right") else apart < upper)
         case TumblingTime(width):
-            return time_r // width == time_s // width
+            return np.equal(time_r // width, time_s // width)
         case TumblingRows(rows):
-            return number[0] // rows == number[1] // rows
+            return np.equal(number[0] // rows, number[1] // rows)
         case Last(n, m):
             come_r, come_s = place[1] - number[1], place[0] - number[0]  # of the other stream, before this one
             return np.where(place[0] < place[1], number[0] >= come_r - n, number[1] >= come_s - m)

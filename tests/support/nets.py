@@ -13,6 +13,7 @@ import io
 import json
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def observed() -> dict[str, Any]:
 
 def parameters() -> dict[str, dict[str, str]]:
     """By function: its parameters and their defaults."""
-    functions = {
+    functions: dict[str, Callable[..., Any]] = {
         "join": sj.join,
         "Join": sj.Join,
         "explain": sj.explain,

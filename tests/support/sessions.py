@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 
 # UTC and ANSI off, as the semantics say; only this machine; and whoever was stopped for hours is not lost.
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",

@@ -21,7 +21,7 @@ def main(folder: Path, spark: Any, tables: bool) -> None:
     from streamjoin.spark.metrics import JoinListener
 
     spark.streams.addListener(JoinListener(lambda figures: print(json.dumps(figures), flush=True)))
-    options = {"on": ON, "within": f"{WITHIN} seconds", "time": "t"}
+    options: dict[str, Any] = {"on": ON, "within": f"{WITHIN} seconds", "time": "t"}
     static = [spark.read.parquet(str(folder / side)) for side in "rs"]
     streams = [
         spark.readStream.schema(table.schema)
@@ -45,7 +45,7 @@ def main(folder: Path, spark: Any, tables: bool) -> None:
     spark.stop()  # behind Connect there is a server that would go on
 
 
-def session(master: str | None, remote: str | None) -> Any:
+def session(master: str, remote: str | None) -> Any:
     from pyspark.sql import SparkSession
 
     from sessions import SETTINGS, prepare
@@ -65,7 +65,7 @@ def session(master: str | None, remote: str | None) -> Any:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--master")
+    parser.add_argument("--master", default="local[2]")
     parser.add_argument("--remote")
     parser.add_argument("--tables", action="store_true")
     asked = parser.parse_args()

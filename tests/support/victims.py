@@ -164,6 +164,6 @@ def runs(process: psutil.Process, what: str) -> bool:
 
 def _children(process: psutil.Process) -> list[psutil.Process]:
     try:
-        return process.children()
+        return list(process.children())
     except psutil.NoSuchProcess:
         return []

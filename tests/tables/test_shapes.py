@@ -63,7 +63,7 @@ def test_every_shape(case: Case, data: st.DataObject) -> None:
 
 
 SIGNS = ["<", "<=", ">", ">=", "="]
-LIMITS = {
+LIMITS: dict[pa.DataType, list[Any]] = {
     pa.int64(): [0, 1, -1, 2**63 - 1, -(2**63), 2**53 + 1, 2**53, None, 5, 5],
     pa.int32(): [0, 1, -1, 2**31 - 1, -(2**31), None, 7, 7],
     pa.float64(): [0.0, -0.0, 1.5, float("nan"), float("inf"), float("-inf"), 1e300, -1e300, 5e-324, None, 2.0],

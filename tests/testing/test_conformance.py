@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 
 from streamjoin.testing import conformance, strategies
-from streamjoin.testing.cases import BY_NAME
+from streamjoin.testing.cases import BY_NAME, stream_of
 from streamjoin.testing.conformance import Push, StreamJoin, TableJoin
 from streamjoin.testing.oracle import Interval
 
@@ -57,7 +57,9 @@ def test_faults_of_an_engine_for_tables_are_found(page: dict[str, Any], fault: s
 
 
 def test_faults_of_a_live_engine_are_found(page: dict[str, Any]) -> None:
-    class Forgetful(page["Live"]):  # type: ignore[misc]
+    Live: Any = page["Live"]
+
+    class Forgetful(Live):  # type: ignore[misc]
         def poll(self, timeout: float) -> list[pa.RecordBatch]:
             self.rows["r"] = self.rows["r"][-3:]
             found: list[pa.RecordBatch] = super().poll(timeout)
@@ -97,7 +99,7 @@ def test_promises_of_punctuations_are_checked() -> None:
 def test_rows_of_a_result_are_checked() -> None:
     import streamjoin as sj
 
-    rows = {side: strategies.stream_of(side, [7, 8, 9], 1, 0, False) for side in "rs"}
+    rows = {side: stream_of(side, [7, 8, 9], 1, 0, False) for side in "rs"}
     join = TableJoin(EQUALITY, Interval(-50, 50), rows["r"], rows["s"])
     out = sj.join(join.r, join.s, **join.options)
     join.verify_rows(out)
@@ -116,7 +118,7 @@ def test_examples_do_not_depend_on_the_profile(page: dict[str, Any]) -> None:
         return page["nested_loop"](join)
 
     conformance.check_tables(counting, cases=[EQUALITY], windows=strategies.symmetric, examples=7)
-    assert 0 < len(seen) <= 7 < settings.default.max_examples
+    assert 0 < len(seen) <= 7 < settings().max_examples
 
 
 def test_without_hypothesis() -> None:

@@ -168,7 +168,7 @@ def test_longer_streams(algorithm: str, access: str, data: st.DataObject) -> Non
     join = StreamJoin(
         case,
         window,
-        pushes(seed, *rows, rhythm),
+        pushes(seed, rows[0], rows[1], rhythm),
         max_delay=6 * disorder,
         ordered=ordered,
         punctuations=ordered,

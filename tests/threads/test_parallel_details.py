@@ -89,8 +89,8 @@ def test_a_push_that_is_broken_off_does_not_keep_close_from_returning(
     """Ctrl-C while some workers have got the batch and others have not."""
     join = make(algorithm=algorithm, workers=2, access="scan")
     join.push_r(batch(0, 200))
-    runtime: Any = join._engine.runtime
-    sent = []
+    engine: Any = join._engine
+    runtime, sent = engine.runtime, list[Any]()
 
     def once(real: Any) -> Any:
         def send(*arguments: Any, **options: Any) -> Any:

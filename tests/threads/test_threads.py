@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +37,9 @@ def new_join(window: int = 300, **options: object) -> sj.Join:
 
 def test_several_threads_compile_the_same_predicate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them may see a generated module that another one is still making."""
-    from numba.core import config
+    from numba.core import config as numba_config
+
+    config: Any = numba_config
 
     before = config.CACHE_DIR
     monkeypatch.setenv("STREAMJOIN_CACHE", str(tmp_path / "cache"))

@@ -27,7 +27,7 @@ def required() -> dict[str, str]:
     return {PROVIDER: ROCKSDB, CHANGELOG: "true"}
 
 
-def recommended(cores: int | None = None) -> dict[str, str]:
+def recommended(cores: int | None = None) -> dict[str, Any]:
     """The required settings and those that make a trigger short.
 
     One shuffle partition per core: each is a task, a state store and a commit in every micro-batch. The file manager
