@@ -8,10 +8,10 @@ PYTEST_ARGS ?=
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint attack soak bench wheel lock clean
+.PHONY: help setup demo test lint attack soak bench bench-check wheel lock clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP) ## create .venv and install what requirements.lock lists
 
@@ -50,7 +50,12 @@ bench: $(STAMP) ## the benchmarks
 	$(BIN)/streamjoin bench join --access scan
 	$(BIN)/streamjoin bench join --access hash
 	$(BIN)/streamjoin bench tables
+	$(BIN)/streamjoin bench push
+	$(BIN)/streamjoin bench cold
 	$(BIN)/streamjoin bench spark
+
+bench-check: $(STAMP) ## tables against other engines; names what fell by more than 15 % of benchmarks/recorded.json
+	$(BIN)/streamjoin bench check
 
 wheel: $(STAMP) ## a wheel in dist/ that brings compiled kernels, so that a first join need not wait
 	STREAMJOIN_SHIP=1 $(BIN)/python -m hatchling build -t wheel

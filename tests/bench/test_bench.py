@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from streamjoin import papers as workload
+from streamjoin.bench import check, push_bench, tables_bench
 from streamjoin.bench import one_core as bench
-from streamjoin.bench import tables_bench
 from streamjoin.bench.contestant import fingerprint, prepare
 from streamjoin.bench.jobs import JOBS
 from streamjoin.bench.yardsticks import PEERS
@@ -118,6 +119,48 @@ def test_a_call_that_takes_too_long_is_given_up() -> None:
         tables_bench.Contestant("equi", 100, "duckdb", limit=1e-4),
     ):
         pass
+
+
+def test_push_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(push_bench, "WINDOWS", {2000: 400})
+    answer = figures("bench", "push", "--windows", "2000", "--pushes", "70", "--rounds", "1")
+    assert [(run["window"], run["rows"]) for run in answer["runs"]] == [(2000, 1), (2000, 64)]
+    assert all(run["verified"] and run["push_us"] > 0 and run["results_per_row"] > 5 for run in answer["runs"])
+    assert answer["paced"]["p50_us"] <= answer["paced"]["p99_us"] and answer["idle_poll_us"] > 0
+
+
+def test_results_of_pushes_that_are_missing_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(push_bench, "WINDOWS", {2000: 400})
+    filled = push_bench.Filled(2000, 30, 1, "kang", 1)
+    filled.unpaced()
+    filled._found.pop()
+    with pytest.raises(StreamjoinError, match="wrong result"):
+        filled.close()
+
+
+@pytest.mark.slow
+def test_cold_in_miniature() -> None:
+    answer = figures("bench", "cold", "--joins", "join")
+    by_step = {run["step"]: run for run in answer["runs"]}
+    assert by_step["empty cache"]["compiled"] > by_step["new predicate"]["compiled"] > 0
+    assert by_step["second process"]["compiled"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("peers")
+def test_check_names_what_fell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "ROWS", 500)
+    file = tmp_path / "recorded.json"
+    words = ["bench", "check", "--file", str(file), "--job", "equi", "--rounds", "1", "--engines", "duckdb", "--json"]
+    assert CliRunner().invoke(app, [*words, "--record"]).exit_code == 0
+    kept = json.loads(file.read_text())
+    assert set(kept["ratios"]["equi"]) == {"duckdb"} and kept["rows"] == 500
+    for factor, fell in ((1e-3, []), (1e3, ["equi"])):
+        changed = kept | {"ratios": {"equi": {"duckdb": kept["ratios"]["equi"]["duckdb"] * factor}}}
+        file.write_text(json.dumps(changed))
+        result = CliRunner().invoke(app, words)
+        assert [fall["job"] for fall in json.loads(result.stdout)["fallen"]] == fell
+        assert result.exit_code == len(fell)
 
 
 def test_demo() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -74,6 +75,74 @@ def tables(
             f"{run['peak_mb']:>7,.0f} MB {run['rows_out']:>12,} rows" + (f"  {ratio:,.2f} x ours" if ratio else "")
         )
     print(f"{'machine':<22} {figures['machine']}")
+
+
+@app.command()
+def push(
+    windows: Annotated[str, typer.Option(help="Tuples in each window: 10000,1000000.")] = "10000,1000000",
+    pushes: Annotated[int, typer.Option(min=1, help="Rows of each side in a round.")] = 2_000,
+    rounds: Annotated[int, typer.Option(min=1, help="The best counts.")] = 3,
+    algorithm: Annotated[str, typer.Option(help="kang, or one with workers.")] = "kang",
+    workers: Annotated[int, typer.Option(min=1, help="Of such an algorithm.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Pushes of 1 and 64 rows into a live band join with full windows, and how soon results of single rows come."""
+    from streamjoin.bench.push_bench import push as measure
+
+    figures = measure(_counts(windows), pushes, rounds, algorithm, workers)
+    if as_json:
+        print(json.dumps(figures))
+        return
+    for run in figures.pop("runs"):
+        print(
+            f"window {run['window']:>9,}  {run['rows']:>3} rows  push {run['push_us']:>8.1f} us, "
+            f"p99 {run['push_us_p99']:>8.1f}  poll {run['poll_us']:>8.1f} us  {run['results_per_row']:.1f} results/row"
+        )
+    _show(figures, False)
+
+
+@app.command()
+def cold(
+    joins: Annotated[str | None, typer.Option(help="Of join, Join, parallel; all.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="The best counts.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """A first join in processes that begin with an empty folder for machine code; seconds from start to end."""
+    from streamjoin.bench.cold_bench import cold as measure
+
+    figures = measure(None if joins is None else _words(joins), rounds)
+    if as_json:
+        print(json.dumps(figures))
+        return
+    for run in figures.pop("runs"):
+        print(f"{run['join']:<10} {run['step']:<16} {run['seconds']:>7.2f} s  {run['compiled']:>4} functions compiled")
+    _show(figures, False)
+
+
+@app.command()
+def check(
+    record: Annotated[bool, typer.Option("--record", help="Put what is measured on record instead.")] = False,
+    file: Annotated[Path | None, typer.Option(help="The record; benchmarks/recorded.json.")] = None,
+    job: Annotated[str, typer.Option(help="Jobs of bench tables with commas between them, or all.")] = "all",
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of each engine; the best counts.")] = 5,
+    engines: Annotated[str | None, typer.Option(help="As for bench tables.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compares the ratios of bench tables with those on record; names what fell by more than 15 %, and then exits 1."""
+    from streamjoin.bench import check as checking
+
+    measure = checking.record if record else checking.check
+    names = None if engines is None else _words(engines)
+    figures = measure(file or checking.RECORDED, _words(job), rounds, names, _note)
+    if as_json:
+        print(json.dumps(figures))
+    else:
+        for name, ratios in figures["ratios"].items():
+            print(f"{name:<16} " + "  ".join(f"{peer} {ratio:.2f}" for peer, ratio in ratios.items()))
+        for fall in figures.get("fallen", ()):
+            print(f"fallen: {fall['job']} to {fall['engine']}, {fall['recorded']:.2f} on record, {fall['now']:.2f} now")
+    if figures.get("fallen"):
+        raise typer.Exit(1)
 
 
 def _words(text: str) -> tuple[str, ...]:

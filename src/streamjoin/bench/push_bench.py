@@ -1,0 +1,173 @@
+"""Small pushes into a live band join in two dimensions with full windows: what a push costs, and how soon results come.
+
+Results are compared with those of the same rows as tables before any figure is given out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin import api
+from streamjoin.errors import OptionError, StreamjoinError
+from streamjoin.live.join import Join
+from streamjoin.machine import machine
+from streamjoin.papers import MICROSECONDS, Array, Source, band, schema
+
+WINDOWS = {10_000: 187, 1_000_000: 20}  # tuples per side, and the half-width that gives a row 14 or 16 partners
+ROWS = (1, 64)
+FILL = 1 << 14
+LENGTH = 100  # seconds
+PACE = 2_000  # rows per second
+POLLS = 10_000
+
+
+class Filled:
+    """A join with full windows, and everything that was pushed since, with its results."""
+
+    def __init__(self, window: int, pushes: int, rows: int, algorithm: str, workers: int) -> None:
+        self.window = window
+        self.on = band(WINDOWS[window])
+        self._sources = {side: Source(side, window / LENGTH) for side in "rs"}
+        self._join = Join(
+            r=schema("r"), s=schema("s"), on=self.on, within=f"{LENGTH}s", time="ts", algorithm=algorithm,
+            workers=workers,
+        )  # fmt: skip
+        self._push = {"r": self._join.push_r, "s": self._join.push_s}
+        self._old = {side: source.batch(window) for side, source in self._sources.items()}
+        for first in range(0, window, FILL):
+            for side, table in self._old.items():
+                self._push[side](table.slice(first, FILL))
+            for _ in self._join.poll():
+                pass
+        self._settle()
+        self._new = {side: source.batch(pushes * rows) for side, source in self._sources.items()}
+        whole = {side: table.to_batches()[0] for side, table in self._new.items()}
+        self.batches = [(side, whole[side].slice(k * rows, rows)) for k in range(pushes) for side in "rs"]
+        self._found: list[pa.RecordBatch] = []
+
+    def _settle(self) -> None:
+        """Waits for what is under way, and forgets it: it belongs to the filling."""
+        while any(worker["queue_depth"] for worker in self._join.stats()["workers"]):
+            time.sleep(0.01)
+        time.sleep(0.05)
+        for _ in self._join.poll():
+            pass
+
+    def unpaced(self) -> tuple[Array, Array]:
+        """Nanoseconds of each push, and of the poll after it."""
+        clock, poll, found = time.perf_counter_ns, self._join.poll, self._found
+        spent = np.empty((2, len(self.batches)), np.int64)
+        for k, (side, batch) in enumerate(self.batches):
+            push = self._push[side]
+            start = clock()
+            push(batch)
+            pushed = clock()
+            found.extend(poll())
+            spent[:, k] = pushed - start, clock() - pushed
+        return spent[0], spent[1]
+
+    def paced(self, rate: float) -> Array:
+        """Nanoseconds from the moment a batch was due until its results, or none, were in our hands."""
+        clock, poll, found = time.perf_counter_ns, self._join.poll, self._found
+        gap = MICROSECONDS * 1000 / rate
+        waits = np.empty(len(self.batches), np.int64)
+        first = clock() + 10**6
+        for k, (side, batch) in enumerate(self.batches):
+            due = first + int(k * gap)
+            while clock() < due:
+                pass
+            self._push[side](batch)
+            found.extend(poll())
+            waits[k] = clock() - due
+        return waits
+
+    def idle_poll(self) -> float:
+        """Nanoseconds of a poll that finds nothing."""
+        poll = self._join.poll
+        start = time.perf_counter_ns()
+        for _ in range(POLLS):
+            for _ in poll():
+                pass
+        return (time.perf_counter_ns() - start) / POLLS
+
+    def close(self) -> int:
+        """Ends the join and compares its results with those of tables; returns how many there were."""
+        self._join.close()
+        self._found.extend(self._join.poll())
+        parts = [(self._new["r"], self._old["s"]), (self._new["r"], self._new["s"]), (self._old["r"], self._new["s"])]
+        expected = [api.join(r, s, on=self.on, within=f"{LENGTH}s", time="ts") for r, s in parts]
+        got, want = _pairs(self._found), _pairs(expected)
+        if not np.array_equal(got, want):
+            raise StreamjoinError(
+                f"wrong result: {len(got)} pairs of pushed rows, {len(want)} of the same rows as tables "
+                f"(window {self.window:,})"
+            )
+        return len(got)
+
+
+def _pairs(tables: Iterable[Any]) -> Array:
+    """The results as sorted rows of numbers. Rows of one side have different times, so these tell which they are."""
+    times = [[table.column(name).cast(pa.int64()).to_numpy() for name in ("ts_r", "ts_s")] for table in tables]
+    if not times:
+        return np.zeros((0, 2), np.int64)
+    found = np.concatenate([np.stack(pair, axis=1) for pair in times])
+    ordered: Array = found[np.lexsort((found[:, 1], found[:, 0]))]
+    return ordered
+
+
+def push(
+    windows: Sequence[int] = tuple(WINDOWS),
+    pushes: int = 2_000,
+    rounds: int = 3,
+    algorithm: str = "kang",
+    workers: int = 1,
+) -> dict[str, Any]:
+    """By window and rows of a push: microseconds of a push and of the poll after it. Latencies at a pace."""
+    for window in windows:
+        if window not in WINDOWS:
+            raise OptionError(f"a window of {window:,} tuples is not one of {', '.join(map(str, WINDOWS))}")
+    runs = []
+    idle = float("inf")
+    for window in windows:
+        for rows in ROWS:
+            best: dict[str, Any] = {"push_us": float("inf")}
+            for _ in range(rounds):
+                filled = Filled(window, pushes // rows + 1, rows, algorithm, workers)
+                pushed, polled = filled.unpaced()
+                idle = min(idle, filled.idle_poll())
+                results = filled.close()
+                figures = {
+                    "push_us": pushed.mean() / 1000,
+                    "push_us_p50": float(np.percentile(pushed, 50)) / 1000,
+                    "push_us_p99": float(np.percentile(pushed, 99)) / 1000,
+                    "poll_us": polled.mean() / 1000,
+                    "results_per_row": results / (2 * rows * (pushes // rows + 1)),
+                }
+                best = min(best, figures, key=lambda run: run["push_us"])
+            runs.append({"window": window, "rows": rows, "pushes": len(filled.batches), **best, "verified": True})
+    return {
+        "runs": runs,
+        "paced": _paced(min(windows), pushes, rounds, algorithm, workers),
+        "idle_poll_us": idle / 1000,
+        "algorithm": algorithm,
+        "workers": workers,
+        "verified": True,
+        "machine": machine(),
+    }
+
+
+def _paced(window: int, pushes: int, rounds: int, algorithm: str, workers: int) -> dict[str, Any]:
+    """Single rows at an even pace."""
+    best: dict[str, Any] = {"p50_us": float("inf")}
+    for _ in range(rounds):
+        filled = Filled(window, pushes, 1, algorithm, workers)
+        waits = filled.paced(PACE)
+        filled.close()
+        figures = {f"p{q}_us": float(np.percentile(waits, q)) / 1000 for q in (50, 99)}
+        best = min(best, figures, key=lambda run: run["p50_us"])
+    return {"window": window, "rows_per_s": PACE, **best}
