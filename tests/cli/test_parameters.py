@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import typer
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from streamjoin.cli import app
 from streamjoin.cli.parameters import default
+from streamjoin.formats import SUFFIXES
 from streamjoin.options import DECLARED, WORDS, from_text
 from streamjoin.words import GROUPS
 
@@ -34,6 +36,14 @@ def test_help_has_the_headings_in_their_order() -> None:
     assert re.findall(r"(?m)^([A-Z][\w ]*):$", shown) == [*GROUPS, "Options"]
     for parameter in JOIN.params:
         assert f"{parameter.opts[0]} " in shown
+
+
+def test_the_page_names_every_parameter_and_format() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    for parameter in JOIN.params:
+        assert re.search(rf"{parameter.opts[0]}\b", page), parameter.name
+    for suffix in SUFFIXES:
+        assert f"`{suffix}`" in page
 
 
 @pytest.mark.parametrize("name", DECLARED)
