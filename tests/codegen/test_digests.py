@@ -82,16 +82,16 @@ def test_every_compiled_module_uses_our_decorators() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "from streamjoin.access.layout import COUNT",
-        "from streamjoin.access import layout",
-        "from streamjoin.access import (  # why\n    job,\n    layout,\n)",
-        "import streamjoin.access.layout",
-        "import numpy, streamjoin.access.layout as words",
-        "if True:\n    from streamjoin.access import layout as words",
+        "from streamjoin.access.records import Stored",
+        "from streamjoin.access import records",
+        "from streamjoin.access import (  # why\n    tuples,\n    records,\n)",
+        "import streamjoin.access.records",
+        "import numpy, streamjoin.access.records as shared",
+        "if True:\n    from streamjoin.access import records as shared",
     ],
 )
 def test_imports_in_every_spelling(text: str) -> None:
-    assert "streamjoin.access.layout" in imported(text)
+    assert "streamjoin.access.records" in imported(text)
 
 
 def test_a_module_that_has_moved_is_missed() -> None:

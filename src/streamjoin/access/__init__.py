@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from streamjoin.access.segment import Segment
     from streamjoin.codegen.program import Program
     from streamjoin.predicate.analysis import Analysis
 
@@ -60,6 +63,12 @@ class Access:
     by_box: bool = False  # finds tuples by their boxes
     keeps_tuples: bool = False  # in an order of its own; the others leave them on the tape
     sorts_batches: bool = False  # on the tape
+
+    @cached_property
+    def segment(self) -> type[Segment]:
+        """The class that owns a segment."""
+        found: type[Segment] = import_module(f"{__name__}.{self.file}").SEGMENT
+        return found
 
     @property
     def indexed(self) -> bool:

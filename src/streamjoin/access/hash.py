@@ -1,68 +1,140 @@
-"""Access by hash: chains of tuples with equal key hash, newest first, through one array of heads and one of links.
+"""Hash chains: tuples with equal key hash, newest first, through one array of heads and one of links.
 
-Heads and links hold ordinals modulo 2**32: the count of tuples inserted before. The distance from the newest ordinal
-tells the position; one that reaches below the segment's begin ends the chain. Nothing is ever deleted: expiry moves
-the begin.
+Heads and links hold low halves of tuple numbers. Nothing is ever deleted: a number that does not lie below the one
+before it and in the window ends the chain. A half that has come round, 2**32 tuples later, may lead to a chain of other
+keys; none of its tuples has the key, and its numbers fall, too.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from streamjoin.access.layout import COMPARED, COUNT, ROW, STEP
-from streamjoin.codegen.jit import njit
+from streamjoin.access.records import Batch, Probing, Range, Stored
+from streamjoin.access.tape import OnTape, Tape
+from streamjoin.access.tape_kernels import position
+from streamjoin.access.tuples import Shape
+from streamjoin.codegen.intrinsics import full_number, keys_at, record_at, records_at
+from streamjoin.codegen.jit import inner, on_demand
+from streamjoin.codegen.records import Address, Record, Word, address
 
 AHEAD = 64
+FEWEST_HEADS = 1024
+TUPLES_PER_HEAD = 2
 
 
-@njit(nogil=True, cache=True)
-def link(key, begin, end, ordinal, heads, links):
-    """Puts tuples begin..end-1, the first of which has the given ordinal, in front of their chains."""
-    mask = np.uint32(len(heads) - 1)
-    for j in range(begin, end):
-        slot = key[j] & mask
-        links[j] = heads[slot]
-        heads[slot] = np.uint32(ordinal + (j - begin))
+class Chains(Record):
+    """The index of a segment."""
+
+    heads: Address  # uint32, a power of two of them
+    head_count: Word
+    links: Address  # uint32, by position
 
 
-@njit(nogil=True, cache=True)
-def count_below(at, begin, end, horizon):
-    """How many of the oldest tuples, without a gap, lie below the horizon."""
-    j = begin
-    while j < end and at[j] < horizon:
-        j += 1
-    return j - begin
+@inner(forceinline=True)
+def place_of(segment, number, lap):
+    """The position of a tuple of the window; `lap` is where the ring of a tape with one way last began."""
+    if segment.ways > 1:
+        return position(segment, number)
+    return number - lap if number >= lap else number - lap + segment.room
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
-def candidates(p, key, begin, end, tail, heads, links, ranges, cursor):
-    """All probes along their chains; `tail` is the ordinal of the tuple that would lie at `end`.
+@on_demand
+def link(address):
+    """Puts arrivals in front of the chains of their keys. 0 if there are too few heads for the window."""
+    segment = record_at(address, Stored)
+    chains = record_at(segment.index, Chains)
+    if (segment.first - segment.oldest) // segment.ways > TUPLES_PER_HEAD * chains.head_count:
+        return 0
+    key, links = keys_at(segment.key, segment.room), keys_at(chains.links, segment.room)
+    heads, mask = keys_at(chains.heads, chains.head_count), np.uint32(chains.head_count - 1)
+    for place in range(segment.begin, segment.end):
+        slot = key[place] & mask
+        links[place] = heads[slot]
+        heads[slot] = np.uint32(segment.first + place - segment.begin)
+    return 1
 
-    Fills `ranges`; returns False if there are more: ROW then holds the position to go on from, plus one.
+
+@on_demand(error_model="numpy")
+def follow(address):
+    """All arrivals along the chains of their keys, newest first, down to the oldest tuple of the window.
+
+    Where the ranges fill up, `row` holds the number to go on from, plus one.
     """
-    n, count, capacity, compared = len(p.since), 0, len(ranges.probe), 0
-    mask, low_tail = np.uint32(len(heads) - 1), np.uint32(tail)
+    search = record_at(address, Probing)
+    batch, segment = record_at(search.batch, Batch), record_at(search.stored, Stored)
+    chains, ranges = record_at(segment.index, Chains), records_at(search.ranges, search.range_room, Range)
+    asked, key = keys_at(batch.key, search.end), keys_at(segment.key, segment.room)
+    heads, links = keys_at(chains.heads, chains.head_count), keys_at(chains.links, segment.room)
+    mask, count, low, newest = np.uint32(chains.head_count - 1), 0, search.low, search.newest
+    lap, compared, room = newest // segment.room * segment.room, 0, search.range_room
     nearest = np.empty(AHEAD, np.int64)
-    for block in range(cursor[STEP], n, AHEAD):
-        last = min(block + AHEAD, n)
-        for i in range(block, last):  # independent loads first: their cache misses overlap
-            nearest[i - block] = end - np.int64(np.uint32(low_tail - heads[p.key[i] & mask]))
-        if cursor[ROW]:
-            nearest[0] = cursor[ROW] - 1
-            cursor[ROW] = 0
-        for i in range(block, last):
-            before, j = end, nearest[i - block]
-            while begin <= j and j < before:
+    for first in range(search.first + search.step, search.end, AHEAD):
+        last = min(first + AHEAD, search.end)
+        for i in range(first, last):  # the heads first: their cache misses overlap
+            nearest[i - first] = full_number(newest, heads[asked[i] & mask])
+        if search.row:
+            nearest[0] = search.row - 1
+            search.row = 0
+        for i in range(first, last):
+            before, number = newest + 1, nearest[i - first]
+            while low <= number and number < before:
+                place = place_of(segment, number, lap)
                 compared += 1
-                if key[j] == p.key[i]:
-                    if count == capacity:
-                        cursor[STEP], cursor[ROW], cursor[COUNT] = i, j + 1, count
-                        cursor[COMPARED] += compared
-                        return False
-                    ranges.probe[count], ranges.start[count], ranges.stop[count] = i, j, j + 1
-                    ranges.inside[count] = False
+                if key[place] == asked[i]:
+                    if count == room:
+                        search.step, search.row, search.count = i - search.first, number + 1, count
+                        search.compared += compared
+                        return 0
+                    found = ranges[count]
+                    found.probe, found.start, found.stop, found.inside = i, place, place + 1, 0
                     count += 1
-                before, j = j, end - np.int64(np.uint32(low_tail - links[j]))
-    cursor[STEP], cursor[COUNT] = n, count
-    cursor[COMPARED] += compared
-    return True
+                before, number = number, full_number(newest, links[place])
+    search.step, search.count = search.end - search.first, count
+    search.compared += compared
+    return 1
+
+
+class Hash(OnTape):
+    """Chains of equal keys over a tape."""
+
+    find = follow
+    enter = link
+
+    def __init__(self, shape: Shape, tape: Tape | None = None, way: int = -1) -> None:
+        self._chains = Chains.new()
+        super().__init__(shape, tape, way)
+
+    def attach(self, tape: Tape) -> None:
+        super().attach(tape)
+        self._links = np.zeros(tape.room, np.uint32)
+        self._chains.links = address(self._links)
+        self._rebuild(0)
+
+    def make_room(self, count: int) -> None:
+        """Builds the chains anew, with more heads."""
+        self._rebuild(count)
+
+    def _rebuild(self, more: int) -> None:
+        record, tape = self.record, self.tape
+        oldest, stop = int(record.oldest), int(record.stop)
+        live = (stop - oldest + more) // tape.ways + 1
+        heads = max(FEWEST_HEADS, 1 << live.bit_length() >> 1)
+        self._heads = np.full(heads, (oldest - 1) & 0xFFFFFFFF, np.uint32)
+        self._chains.heads, self._chains.head_count = address(self._heads), heads
+        record.index = address(self._chains)
+        waiting = int(record.first), int(record.begin), int(record.end)
+        way = max(int(record.way), 0)
+        for begin in range(oldest // tape.stripe * tape.stripe, stop, tape.stripe):
+            if begin // tape.stripe % tape.ways == way:
+                first, end = max(begin, oldest), min(begin + tape.stripe, stop)
+                record.first, record.begin = first, tape.positions(first, first + 1)[0]
+                record.end = record.begin + end - first
+                link(self.address)
+        record.first, record.begin, record.end = waiting
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._heads.nbytes + self._links.nbytes
+
+
+SEGMENT = Hash

@@ -4,52 +4,87 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamjoin.access.layout import FOUND, PLACE, RANGE
-from streamjoin.access.stand_ins import GUARDED, fetch, match
-from streamjoin.codegen.intrinsics import full_number, prefetch
-from streamjoin.codegen.jit import njit
+from streamjoin.access.records import FULL, TESTED, Batch, Probing, Range, Stored
+from streamjoin.access.stand_ins import GUARDED, WIDE, fetch, matches, probing_columns, stored_columns
+from streamjoin.codegen.intrinsics import full_number, keys_at, prefetch, record_at, records_at, words_at
+from streamjoin.codegen.jit import inner, on_demand
 
 AHEAD = 32  # ranges
 LINE = 16  # values of four bytes in a cache line
+BLOCK = 64
 
 
-@njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)
-def sift(columns, since, until, numbers, w, newest, ranges, count, pairs, cursor, trouble):
-    """Tests `count` ranges. Returns False when `pairs` is full: empty it, reset FOUND and call again.
+@inner(error_model="numpy", forceinline=True)
+def ask_ahead(ranges, k, count, w, numbers, at):
+    """Ranges lie far apart: what a later one needs is asked for now."""
+    if k + AHEAD < count:
+        later = ranges[k + AHEAD]
+        for j in range(later.start, later.stop, LINE):
+            fetch(w, j)
+            prefetch(numbers, j)
+        if not later.inside:
+            prefetch(at, later.start)
 
-    Every candidate is written and the next one overwrites it unless it matched: whether it does cannot be foreseen, and
-    a wrong guess of the processor would cost more than the two stores.
+
+@inner(error_model="numpy")
+def any_match(p, i, w, first, last, fault):
+    """Whether anything matched, without branches, so that the compiler may vectorise it."""
+    hit = False
+    for j in range(first, last):
+        hit |= matches(p, i, w, j, fault)
+    return hit
+
+
+@on_demand(error_model="numpy")
+def refine(address):
+    """Tests the candidates of a Probing. FULL: take the pairs, reset `found` and call again.
+
+    In short ranges every candidate is written, and the next one overwrites it unless it matched: whether it does cannot
+    be foreseen, and a wrong guess of the processor would cost more than the two stores. In long ranges with few
+    matches, blocks without any are passed over.
     """
-    found, room, place = cursor[FOUND], len(pairs.probe), cursor[PLACE]
-    for k in range(cursor[RANGE], count):
-        if k + AHEAD < count:  # ranges lie far apart: what the one after next needs is asked for now
-            for j in range(ranges.start[k + AHEAD], ranges.stop[k + AHEAD], LINE):
-                fetch(w.columns, j)
-                prefetch(w.number, j)
-            if not ranges.inside[k + AHEAD]:
-                prefetch(w.at, ranges.start[k + AHEAD])
-        i, inside, stop = ranges.probe[k], ranges.inside[k], ranges.stop[k]
-        first, last, number = since[i], until[i], numbers[i]
-        place = max(ranges.start[k], place)
+    search = record_at(address, Probing)
+    batch, stored = record_at(search.batch, Batch), record_at(search.stored, Stored)
+    p, w = probing_columns(batch.columns), stored_columns(stored.columns)
+    since, until, numbers = (
+        words_at(batch.since, search.end),
+        words_at(batch.until, search.end),
+        words_at(batch.number, search.end),
+    )
+    at, number = words_at(stored.at, stored.room), keys_at(stored.number, stored.room)
+    ranges = records_at(search.ranges, search.range_room, Range)
+    room, fault, newest, count = search.pair_room, search.fault, search.newest, search.count
+    out_probe, out_stored = words_at(search.pair_probe, room), words_at(search.pair_stored, room)
+    found, place = search.found, search.at_place
+    for k in range(search.at_range, count):
+        if not WIDE:
+            ask_ahead(ranges, k, count, w, number, at)
+        i, stop, inside = ranges[k].probe, ranges[k].stop, ranges[k].inside
+        first, last, arrival = since[i], until[i], numbers[i]
+        place = max(ranges[k].start, place)
         while place < stop:
-            if found == room:
-                cursor[RANGE], cursor[PLACE], cursor[FOUND] = k, place, found
-                return False
-            end = min(stop, place + room - found)
+            if WIDE:
+                end = min(stop, place + BLOCK)
+                if not any_match(p, i, w, place, end, fault):
+                    place = end
+                    continue
+            else:
+                end = min(stop, place + room - found)
+            if found == room or (WIDE and found + BLOCK > room):
+                search.at_range, search.at_place, search.found = k, place, found
+                return FULL
             if inside:
                 for j in range(place, end):
-                    pairs.probe[found] = number
-                    pairs.stored[found] = full_number(newest, w.number[j])
-                    found += np.int64(match(columns, i, w.columns, j, trouble))
+                    out_probe[found], out_stored[found] = arrival, full_number(newest, number[j])
+                    found += np.int64(matches(p, i, w, j, fault))
             else:
                 for j in range(place, end):
-                    near = (first <= w.at[j]) & (w.at[j] <= last)
-                    if GUARDED and not near:
+                    near = (first <= at[j]) & (at[j] <= last)
+                    if (GUARDED or WIDE) and not near:
                         continue
-                    pairs.probe[found] = number
-                    pairs.stored[found] = full_number(newest, w.number[j])
-                    found += np.int64(near & match(columns, i, w.columns, j, trouble))
+                    out_probe[found], out_stored[found] = arrival, full_number(newest, number[j])
+                    found += np.int64(near & matches(p, i, w, j, fault))
             place = end
         place = 0
-    cursor[RANGE], cursor[PLACE], cursor[FOUND] = 0, 0, found
-    return True
+    search.at_range, search.at_place, search.found = 0, 0, found
+    return TESTED

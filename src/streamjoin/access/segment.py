@@ -1,68 +1,64 @@
-"""The interface of window stores, and the way from probes over candidates to pairs."""
+"""Segments of a window, and searches in them: the way from arrivals over candidates to pairs."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from functools import cached_property
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamjoin.access.layout import COMPARED, COUNT, FIELDS, FOUND, TROUBLE_FIELDS, Pairs, Probes, Ranges, Stored
-from streamjoin.access.tuples import Arena, Shape, Tuples
-from streamjoin.codegen.records import Array
+from streamjoin.access.records import TESTED, Probing, Range, Stored
+from streamjoin.access.tuples import Shape, Tuples
+from streamjoin.codegen.jit import OnDemand
+from streamjoin.codegen.records import Array, address
+
+if TYPE_CHECKING:
+    from streamjoin.access.tape import Tape
 
 RANGES = 1 << 14
 FIRST_PAIRS, MOST_PAIRS = 1 << 14, 1 << 20
 
-Trouble = Callable[[int, tuple[Any, ...], tuple[Any, ...]], Exception]
+Values = tuple[Any, ...]
+Fault = Callable[[int, Values, Values], Exception]  # the error behind a code, an arrival and a stored tuple
 
 
-class Store(ABC):
-    """One window segment of one stream. Insert adds arrivals, probe meets the other stream's, expire forgets.
+class Segment(ABC):
+    """Tuples of one stream that arrivals of the other one are compared with, behind one access path.
 
-    `exact` is the generated module whose `sift` knows the predicate; `trouble` makes an error of what it cannot do.
+    Owns the arrays that its record gives the addresses of. Compiled code calls the functions in the record.
     """
 
-    access: str
+    find: OnDemand  # see `records.Stored`
+    enter: OnDemand | None = None
+    forget: OnDemand | None = None
 
-    def __init__(self, shape: Shape, exact: ModuleType, trouble: Trouble) -> None:
+    def __init__(self, shape: Shape, tape: Tape | None = None, way: int = -1) -> None:
+        """`tape`: where arrivals come from, of which the segment has one way; without one, from whoever inserts."""
         self.shape = shape
-        self.comparisons = 0
-        self._exact = exact
-        self._trouble = trouble
-        self._ranges = Ranges(
-            np.empty(RANGES, np.int64),
-            np.empty(RANGES, np.int64),
-            np.empty(RANGES, np.int64),
-            np.empty(RANGES, np.bool_),
-        )
-        self._pairs = Pairs(np.empty(FIRST_PAIRS, np.int64), np.empty(FIRST_PAIRS, np.int64))
+        self.record = Stored.new()
+        self.address = address(self.record)
+        self.record.dims, self.record.ways, self.record.column_count = shape.dims, 1, len(shape.columns)
+        self.record.find = self.find.address
+        self.record.insert = self.enter.address if self.enter else 0
+        self.record.expire = self.forget.address if self.forget else 0
 
-    @cached_property
-    def arena(self) -> Arena:
-        """The columns, in stores that keep them in order of arrival."""
-        return Arena(self.shape)
+    @abstractmethod
+    def attach(self, tape: Tape) -> None:
+        """Takes the addresses of a tape's arrays: at first, and whenever they are others."""
 
     @property
-    def stored(self) -> Stored:
-        """The columns as kernels see them."""
-        return self.arena.stored
+    @abstractmethod
+    def columns(self) -> tuple[Array, ...]:
+        """What the predicate reads, by position."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
 
     @property
-    def newest(self) -> int:
-        """The largest tuple number so far."""
-        return self.arena.newest
-
-    def __len__(self) -> int:
-        return len(self.arena)
-
-    @property
+    @abstractmethod
     def nbytes(self) -> int:
         """Bytes held: columns, numbers, index, room to grow."""
-        return self.arena.nbytes
 
     @property
     def raw_bytes(self) -> int:
@@ -73,70 +69,92 @@ class Store(ABC):
     def insert(self, batch: Tuples) -> None:
         """Adds arrivals."""
 
-    @abstractmethod
+    def expect(self, probes: Tuples) -> None:  # noqa: B027  most have no use for it
+        """Shows what will probe the segment."""
+
     def expire(self, horizon: int) -> None:
-        """Forgets tuples whose place lies below the horizon; some may stay until their whole run is below."""
+        """Forgets tuples whose place lies below the horizon; some may stay while others that came with them do."""
+        assert self.forget is not None
+        self.record.horizon = horizon
+        self.forget(self.address)
 
-    @abstractmethod
-    def _candidates(self, probes: Probes, ranges: Ranges, cursor: Array) -> bool:
-        """Fills the ranges from the cursor on; False if there are more."""
+    def make_room(self, count: int) -> None:
+        """Makes an insertion of so many tuples possible that was refused."""
+        raise AssertionError("a window on a tape needs no room of its own")
 
-    def _aim(self, batch: Tuples) -> Tuples:
-        """Prepares for a batch of probes, and may put it into an order that suits the access path."""
+    def aim(self, batch: Tuples, search: Search) -> Tuples:
+        """Prepares a search, and may put its arrivals into an order that suits the access path."""
         return batch
 
-    def probe(self, batch: Tuples) -> Iterator[tuple[Array, Array]]:
-        """Yields the numbers of matching (probing, stored) tuples, in chunks."""
-        if not len(batch) or not len(self):
+
+class Search:
+    """What one thread needs to search segments that arrivals of one side probe: cursors, candidates, room for pairs.
+
+    `refine` is the predicate's test; `fault` makes an error of what it cannot compute.
+    """
+
+    def __init__(self, refine: OnDemand, fault: Fault) -> None:
+        self._refine = refine
+        self._fault = fault
+        self.record = Probing.new()
+        self.address = address(self.record)
+        self._ranges = Range.array(RANGES)
+        self.record.ranges, self.record.range_room, self.record.refine = address(self._ranges), RANGES, refine.address
+        self._order = np.empty(0, np.uint32)
+        self.comparisons = 0
+        self._empty(FIRST_PAIRS)
+
+    def _empty(self, room: int) -> None:
+        self._pairs = np.empty((2, room), np.int64)
+        self.record.pair_probe, self.record.pair_stored = address(self._pairs[0]), address(self._pairs[1])
+        self.record.pair_room = room
+
+    def order(self, count: int) -> Array:
+        """Room for the order of so many arrivals."""
+        if count > len(self._order):
+            self._order = np.empty(count, np.uint32)
+            self.record.order = address(self._order)
+        return self._order
+
+    def probe(self, segment: Segment, batch: Tuples) -> Iterator[tuple[Array, Array]]:
+        """Yields the numbers of matching (arriving, stored) tuples, in parts."""
+        if not len(batch) or not len(segment):
             return
-        batch = self._aim(batch)
-        probes = batch.probes
-        path, test = np.zeros(FIELDS, np.int64), np.zeros(FIELDS, np.int64)
+        record, stored = self.record, segment.record
+        record.first, record.end, record.stored = 0, len(batch), segment.address
+        record.low, record.high, record.newest = stored.oldest, stored.stop, stored.stop - 1
+        record.count = record.run = record.step = record.row = record.compared = record.ordered = 0
+        record.at_range = record.at_place = record.found = 0
+        record.batch = address(batch.record)
+        batch = segment.aim(batch, self)
+        record.batch = address(batch.record)
         more = True
         while more:
-            more = not self._candidates(probes, self._ranges, path)
-            while not self._sift(batch, int(path[COUNT]), test):
-                yield self._emptied(test)
-        if test[FOUND]:
-            yield self._emptied(test)
-        self.comparisons += int(path[COMPARED])
+            more = not segment.find(self.address)
+            done = False
+            while not done:
+                done = self._refine(self.address) == TESTED
+                if error := self.fault(batch.columns, segment.columns):
+                    raise error
+                if not done:
+                    yield self._taken()
+        if record.found:
+            yield self._taken()
+        self.comparisons += int(record.compared)
 
-    def warm_up(self, empty: Tuples) -> None:
-        """Has the exact test compiled, or loaded from the cache, by a call without candidates."""
-        self._sift(empty, 0, np.zeros(FIELDS, np.int64))
+    def fault(self, arrivals: tuple[Array, ...], stored: tuple[Array, ...]) -> Exception | None:
+        """The error behind what the predicate could not compute, given the columns of both sides."""
+        code, i, j = self.record.fault.tolist()
+        self.record.fault[0] = 0
+        return self._fault(code, tuple(c[i] for c in arrivals), tuple(c[j] for c in stored)) if code else None
 
-    def _sift(self, batch: Tuples, count: int, cursor: Array) -> bool:
-        stored, trouble = self.stored, np.zeros(TROUBLE_FIELDS, np.int64)
-        done: bool = self._exact.sift(
-            batch.columns,
-            batch.since,
-            batch.until,
-            batch.number,
-            stored,
-            self.newest,
-            self._ranges,
-            count,
-            self._pairs,
-            cursor,
-            trouble,
-        )
-        if trouble[0]:
-            code, i, j = (int(value) for value in trouble)
-            raise self._trouble(
-                code, tuple(column[i] for column in batch.columns), tuple(column[j] for column in stored.columns)
-            )
-        return done
-
-    def _emptied(self, cursor: Array) -> tuple[Array, Array]:
-        """What the pairs hold. Their room grows while they keep filling up."""
-        count = int(cursor[FOUND])
-        cursor[FOUND] = 0
-        filled = self._pairs
-        if count < MOST_PAIRS // 2:
-            found = filled.probe[:count].copy(), filled.stored[:count].copy()
-        else:
-            found = filled.probe[:count], filled.stored[:count]
-        size = min(2 * len(filled.probe), MOST_PAIRS) if count > len(filled.probe) // 2 else len(filled.probe)
-        if size > len(filled.probe) or count >= MOST_PAIRS // 2:
-            self._pairs = Pairs(np.empty(size, np.int64), np.empty(size, np.int64))
+    def _taken(self) -> tuple[Array, Array]:
+        """The pairs that were found. Their room grows while it keeps filling up."""
+        count, room = int(self.record.found), self._pairs.shape[1]
+        probe, stored = self._pairs[:, :count]
+        large = count >= MOST_PAIRS // 2
+        found = (probe, stored) if large else (probe.copy(), stored.copy())
+        self.record.found = 0
+        if large or (count > room // 2 and room < MOST_PAIRS):
+            self._empty(min(2 * room, MOST_PAIRS) if count > room // 2 else room)
         return found

@@ -1,18 +1,37 @@
-"""Explicit vectors, and the position of a mask's lowest bit."""
+"""Explicit vectors: boxes near a centre, eight at a time."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from streamjoin.codegen.intrinsics import FARTHEST
+from streamjoin.codegen.jit import inner
+
 LANES = 8
 _VECTOR = ir.VectorType(ir.FloatType(), LANES)
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _WORDS = ir.VectorType(_I32, LANES)
+
+
+@inner(forceinline=True)
+def centre_and_square(low, width, high):
+    """A centre and a squared distance from it that no point of [low - width, high] reaches.
+
+    A scan compares squares in float32: the distance is widened by more than all roundings together, and kept where
+    squares neither vanish nor overflow. What is not finite covers all coordinates there are.
+    """
+    bottom, top = np.float64(low) - np.float64(width), np.float64(high)
+    if not (bottom > -FARTHEST and top < FARTHEST):
+        return np.float32(0), np.float32(3e38)
+    middle = np.float32((bottom + top) / 2)
+    half = max(np.float64(middle) - bottom, top - np.float64(middle)) * (1 + 2.0**-20)
+    return middle, np.float32(max(half * half * (1 + 2.0**-20), 1e-37))
 
 
 def _splat(builder: Any, scalar: Any) -> Any:

@@ -8,11 +8,24 @@ from streamjoin.codegen.jit import njit
 
 DIMS = 2  # of the boxes that a scan looks at
 GUARDED = False  # is the predicate to be asked only about pairs in the window?
+WIDE = False  # does no access path narrow the candidates down, so that ranges are long and matches few?
 
 
 @njit
-def match(p: Any, i: Any, w: Any, j: Any, trouble: Any) -> bool:
-    """The exact predicate on probing tuple i of columns p and stored tuple j of columns w."""
+def probing_columns(address: Any) -> tuple[Any, ...]:
+    """What the predicate reads of arrivals, from the address of their Column records."""
+    return ()
+
+
+@njit
+def stored_columns(address: Any) -> tuple[Any, ...]:
+    """The same of stored tuples."""
+    return ()
+
+
+@njit
+def matches(p: Any, i: Any, w: Any, j: Any, fault: Any) -> bool:
+    """The predicate on probing tuple i of columns p and stored tuple j of columns w."""
     return True
 
 

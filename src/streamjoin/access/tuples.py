@@ -1,18 +1,15 @@
-"""The memory under every window store: columns that grow at the end and shrink at the front."""
+"""Tuples in arrays: what those of a side look like, and a batch of them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from streamjoin.access.layout import Probes, Stored
-from streamjoin.access.simd import LANES
-from streamjoin.codegen.records import Array
-
-SLACK = 1.15  # capacity per live tuple after growing
-FULL, SPARSE = 0.94, 0.3  # live parts of the capacity beyond which it grows or shrinks instead of compacting
-SMALLEST = 1024
+from streamjoin.access.records import Batch, Column
+from streamjoin.codegen.records import Array, address
 
 
 @dataclass(frozen=True)
@@ -70,91 +67,27 @@ class Tuples:
             **{part: np.take(getattr(self, part), order, axis=-1) for part in parts},
         )
 
-    @property
-    def probes(self) -> Probes:
-        return Probes(self.lo, self.hi, self.key, self.since, self.until)
+    @cached_property
+    def record(self) -> Array:
+        """The batch for kernels; its arrays stay as long as the batch does."""
+        self._hold("columns", tuple(np.ascontiguousarray(column) for column in self.columns))
+        for name in ("width", "key", "at", "since", "until", "number"):
+            self._hold(name, np.ascontiguousarray(getattr(self, name)))
+        boxes, stride = (self.lo, self.hi, self.coord), self.coord.strides[0] // 4 if len(self.coord) else 0
+        if any(len(box) and box.strides != (4 * stride, 4) for box in boxes):
+            for name in ("lo", "hi", "coord"):
+                self._hold(name, np.ascontiguousarray(getattr(self, name)))
+            stride = len(self)
+        columns = addresses(self.columns)
+        self._hold("_addresses", columns)
+        parts = self.lo, self.hi, self.coord, self.width, self.key, self.at, self.since, self.until, self.number
+        return np.array((address(columns), stride, *map(address, parts)), Batch.dtype)
+
+    def _hold(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
 
 
-class Arena:
-    """Positions begin..end-1 are live. Appending may move everything to the front; the caller learns by how much."""
-
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
-        self.begin = 0
-        self.end = 0
-        self.newest = 0
-        self.capacity = SMALLEST
-        self.stored = self._empty(SMALLEST)
-
-    def __len__(self) -> int:
-        return self.end - self.begin
-
-    @property
-    def nbytes(self) -> int:
-        stored = self.stored
-        arrays = (*stored.columns, stored.coord, stored.key, stored.at, stored.number)
-        return sum(array.nbytes for array in arrays)
-
-    def append(self, batch: Tuples) -> int:
-        """Adds a batch at the end. Returns how far the older tuples moved towards the front."""
-        shift = self._make_room(len(batch))
-        begin, end = self.end, self.end + len(batch)
-        stored = self.stored
-        for column, new in zip(stored.columns, batch.columns, strict=True):
-            column[begin:end] = new
-        stored.coord[:, begin:end] = batch.coord[: self.shape.dims]
-        stored.at[begin:end] = batch.at
-        stored.number[begin:end] = batch.number.astype(np.uint32)
-        if self.shape.keyed:
-            stored.key[begin:end] = batch.key
-        self.end = end
-        if len(batch):
-            self.newest = max(self.newest, int(batch.number.max()))
-        return shift
-
-    def drop(self, count: int) -> None:
-        """Forgets the oldest tuples."""
-        self.begin += count
-        if self.begin == self.end:
-            self.begin = self.end = 0
-            if self.capacity > SMALLEST:
-                self.capacity, self.stored = SMALLEST, self._empty(SMALLEST)
-
-    def _make_room(self, count: int) -> int:
-        if self.end + count <= self.capacity:
-            return 0
-        shift, needed = self.begin, len(self) + count
-        if self.capacity * FULL < needed or needed < self.capacity * SPARSE:
-            self._resize(max(int(needed * SLACK), SMALLEST))
-        else:
-            self._resize(self.capacity)
-        self.begin, self.end = 0, self.end - shift
-        return shift
-
-    def _resize(self, capacity: int) -> None:
-        """Moves the live tuples to the front, array by array, so that at most one exists twice at a time."""
-        live, begin, end = len(self), self.begin, self.end
-        arrays = [*self.stored.columns, self.stored.coord, self.stored.key, self.stored.at, self.stored.number]
-        self.stored = self._empty(0)  # the list alone holds the old arrays now
-        same = capacity == self.capacity
-        for k, old in enumerate(arrays):
-            if old.shape[-1] == 1:
-                continue
-            padding = old.shape[-1] - self.capacity
-            new = old if same else np.empty((*old.shape[:-1], capacity + padding), old.dtype)
-            new[..., :live] = old[..., begin:end]
-            arrays[k] = new
-        width = len(self.shape.columns)
-        coord, key, at, number = arrays[width:]
-        self.stored = Stored(tuple(arrays[:width]), coord, key, at, number)
-        self.capacity = capacity
-
-    def _empty(self, capacity: int) -> Stored:
-        shape = self.shape
-        return Stored(
-            tuple(np.empty(capacity, dtype) for dtype in shape.columns),
-            np.empty((shape.dims, capacity + LANES), np.float32),  # a vector may read beyond the last tuple
-            np.empty(capacity if shape.keyed else 1, np.uint32),
-            np.empty(capacity, np.int64),
-            np.empty(capacity, np.uint32),
-        )
+def addresses(columns: Iterable[Array]) -> Array:
+    """Columns as kernels see them. Whoever hands them on keeps the arrays."""
+    found = [(address(column), column.itemsize) for column in columns]
+    return np.array(found, Column.dtype) if found else Column.array(1)

@@ -12,25 +12,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamjoin.access.segment import Store
+from streamjoin.access.segment import Search, Segment
 from streamjoin.access.tuples import Tuples
 from streamjoin.codegen.records import Array
-from streamjoin.predicate.tree import OTHER
 
 
 class Kang:
-    """The two window stores, by side."""
+    """The windows of both sides, 0 (r) and 1 (s), and what arrivals of each need to probe."""
 
-    def __init__(self, stores: dict[str, Store]) -> None:
-        self.stores = stores
+    def __init__(self, segments: tuple[Segment, Segment], searches: tuple[Search, Search]) -> None:
+        self.segments = segments
+        self.searches = searches
 
-    def arrive(self, side: str, batch: Tuples) -> Iterator[tuple[Array, Array]]:
+    def arrive(self, side: int, batch: Tuples) -> Iterator[tuple[Array, Array]]:
         """Steps 1 and 2 for a batch of arrivals. Yields the numbers of matching (r, s) tuples."""
-        own, other = self.stores[side], self.stores[OTHER[side]]
-        own.insert(batch)
-        for arrived, stored in other.probe(batch):
-            yield (arrived, stored) if side == "r" else (stored, arrived)
+        self.segments[side].insert(batch)
+        for arrived, stored in self.searches[side].probe(self.segments[1 - side], batch):
+            yield (stored, arrived) if side else (arrived, stored)
 
-    def expire(self, side: str, horizon: int) -> None:
+    def expire(self, side: int, horizon: int) -> None:
         """Step 3: tuples of a side whose place lies below the horizon will meet no further arrival."""
-        self.stores[side].expire(horizon)
+        self.segments[side].expire(horizon)
+
+    @property
+    def comparisons(self) -> int:
+        """Pairs that were compared so far."""
+        return sum(search.comparisons for search in self.searches)

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, typeof_impl
+from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
 from streamjoin.codegen.jit import inner
@@ -40,21 +41,6 @@ def up32(low, high):
     near = np.float32(wide)
     exact = np.float64(near) == wide and high - wide == low and low + wide == high
     return near if exact or np.float64(near) > wide else np.nextafter(near, np.float32(np.inf))
-
-
-@inner(forceinline=True)
-def centre_and_square(low, width, high):
-    """A centre and a squared distance from it that no point of [low - width, high] reaches.
-
-    A scan compares squares in float32: the distance is widened by more than all roundings together, and kept where
-    squares neither vanish nor overflow. What is not finite covers all coordinates there are.
-    """
-    bottom, top = np.float64(low) - np.float64(width), np.float64(high)
-    if not (bottom > -FARTHEST and top < FARTHEST):
-        return np.float32(0), np.float32(3e38)
-    middle = np.float32((bottom + top) / 2)
-    half = max(np.float64(middle) - bottom, top - np.float64(middle)) * (1 + 2.0**-20)
-    return middle, np.float32(max(half * half * (1 + 2.0**-20), 1e-37))
 
 
 @inner(forceinline=True)
@@ -168,28 +154,70 @@ def pointer(typingctx: Any, address: Any) -> Any:
     return types.voidptr(types.int64), codegen
 
 
-@inner(forceinline=True)
-def words_at(address, count):
-    """The int64 array of so many words at an address."""
-    return carray(pointer(address), (count,), np.int64)
-
-
 @typeof_impl.register(RecordType)
 def _record_type(record: Any, context: Any) -> Any:
     """In compiled code a record class means its dtype."""
     return types.DType(from_dtype(record.dtype))
 
 
-@inner(forceinline=True)
-def records_at(address, count, record):
-    """The array of so many records of a class at an address."""
-    return carray(pointer(address), (count,), record)
-
-
-@inner(forceinline=True)
-def record_at(address, record):
+@intrinsic
+def record_at(typingctx: Any, address: Any, record: Any) -> Any:
     """The record of a class at an address."""
-    return records_at(address, 1, record)[0]
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], context.get_value_type(record.dtype))
+
+    return record.dtype(types.int64, record), codegen
+
+
+def _array_at(context: Any, builder: Any, kind: Any, address: Any, *shape: Any) -> Any:
+    """Contiguous memory at an address as an array."""
+    array, element = context.make_array(kind)(context, builder), context.get_data_type(kind.dtype)
+    each = ir.Constant(_I64, context.get_abi_sizeof(element))
+    strides = [each] if len(shape) == 1 else [builder.mul(shape[1], each), each]
+    data = builder.inttoptr(address, element.as_pointer())
+    populate_array(array, data=data, shape=shape, strides=strides, itemsize=each, meminfo=None)
+    return array._getvalue()
+
+
+@intrinsic
+def records_at(typingctx: Any, address: Any, count: Any, record: Any) -> Any:
+    """The array of so many records of a class at an address."""
+    kind = types.Array(record.dtype, 1, "C")
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _array_at(context, builder, kind, args[0], args[1])
+
+    return kind(types.int64, types.int64, record), codegen
+
+
+def _values_at(element: Any) -> Any:
+    kind = types.Array(element, 1, "C")
+
+    @intrinsic
+    def values_at(typingctx: Any, address: Any, count: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            return _array_at(context, builder, kind, args[0], args[1])
+
+        return kind(types.int64, types.int64), codegen
+
+    values_at.__doc__ = f"The array of so many values of type {element} at an address."
+    return values_at
+
+
+words_at = _values_at(types.int64)
+keys_at = _values_at(types.uint32)
+
+
+@intrinsic
+def floats_at(typingctx: Any, address: Any, rows: Any, stride: Any) -> Any:
+    """The float32 array of so many rows of so many values at an address."""
+    kind = types.Array(types.float32, 2, "C")
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _array_at(context, builder, kind, args[0], args[1], args[2])
+
+    return kind(types.int64, types.int64, types.int64), codegen
 
 
 @intrinsic(prefer_literal=True)

@@ -23,11 +23,9 @@ from typing import Any
 import llvmlite
 import numba
 from numba.core.caching import NullCache, _Cache
-from numba.core.ccallback import CFunc
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps as _dumps
-from numba.core.sigutils import normalize_signature
 from numba.core.types import unliteral as _unliteral
 from numba.core.typing.templates import make_concrete_template
 
@@ -46,7 +44,6 @@ NOTICE = Notice()
 # Numba annotates some of its functions and not others.
 rebuild: Any = CompileResult._rebuild
 dumps: Any = _dumps
-signature: Any = normalize_signature
 unliteral: Any = _unliteral
 concrete_template: Any = make_concrete_template
 
@@ -191,27 +188,38 @@ def inner(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 class OnDemand:
-    """A function with an address, compiled when somebody asks for it."""
+    """A function from word to word, compiled when somebody asks for it: called from Python, or by its address.
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self._files = _files(function, "by address")
+    An exception reaches a caller in Python. One by address gets 0, and the exception stands on standard error.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        self._function: Any = numba.njit(nogil=True, **options)(function)
+        self._function._cache = _files(function, f"by address {sorted(options.items())}")
 
     @cached_property
     def _compiled(self) -> Any:
         return ONE_AT_A_TIME.run(self._compile)
 
     def _compile(self) -> Any:
-        made: Any = CFunc(self._function, signature("int64(int64)"), locals={}, options={})
-        made._cache = self._files
-        made.compile()
-        return made
+        self._function.compile("int64(int64)")
+        (compiled,) = self._function.overloads.values()
+        return compiled
 
     @property
     def address(self) -> int:
-        return int(self._compiled.address)
+        compiled = self._compiled
+        return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name))
+
+    def __call__(self, word: int) -> int:
+        self._compiled  # noqa: B018  one at a time
+        return int(self._function(word))
 
 
-def on_demand(function: Callable[..., Any]) -> OnDemand:
-    """Makes a function from word to word callable by address, for other compiled code; see `atomics.call`."""
-    return OnDemand(function)
+def on_demand(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Makes a function from word to word callable by address, for other compiled code; see `intrinsics.call`."""
+
+    def decorate(function: Callable[..., Any]) -> OnDemand:
+        return OnDemand(function, options)
+
+    return decorate if function is None else decorate(function)

@@ -87,7 +87,7 @@ def test(address):
             for k in range(place, end):
                 a, b = i + k * of_r, j + k * of_s
 {guard}                out_r[found], out_s[found] = a, b
-                found += np.int64({near}match(p, a, w, b, trouble))
+                found += np.int64({near}matches(p, a, w, b, trouble))
             place = end
         place = 0
     frame[{NEXT}], frame[{PLACE}], frame[{FOUND}] = 0, 0, found

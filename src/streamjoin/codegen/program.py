@@ -1,6 +1,6 @@
 """From an analysed predicate to compiled kernels: what reads which columns, and the text of the generated modules.
 
-A generated module is a head (`match` for a predicate, `DIMS` for a scan) in front of the unchanged text of a kernel
+A generated module is a head (`matches` for a predicate, `DIMS` for a scan) in front of the unchanged text of a kernel
 from `access/`; it is content-addressed, so that the next process finds it compiled.
 """
 
@@ -26,16 +26,15 @@ from streamjoin.predicate.types import Type
 
 JIT, INTRINSICS = f"{PACKAGE}.codegen.jit", f"{PACKAGE}.codegen.intrinsics"
 # Kernels of the rooms above, which generated text imports or repeats, are known here by their names alone.
-ARRIVE, JOB, LAYOUT = f"{PACKAGE}.intake.arrive", f"{PACKAGE}.access.job", f"{PACKAGE}.access.layout"
-REFINE, REFINE_WIDE = f"{PACKAGE}.access.refine", f"{PACKAGE}.access.refine_wide"
-STAND_INS = f"{PACKAGE}.access.stand_ins"
+ARRIVE, RECORDS = f"{PACKAGE}.intake.arrive", f"{PACKAGE}.access.records"
+REFINE, STAND_INS = f"{PACKAGE}.access.refine", f"{PACKAGE}.access.stand_ins"
 
 PREPARE = """
 
 import {arrive} as arrive
 from numba import carray
 from {intrinsics} import pointer, words_at
-from {layout} import TROUBLE_FIELDS
+from {records} import FAULT_WORDS
 
 
 @on_demand
@@ -52,44 +51,16 @@ def prepare(address):
         arrive.boxes_at(frame, arrive.COORD),
         arrive.floats_at(frame[arrive.WIDTH], {dims}),
         arrive.keys_at(frame[arrive.KEY], n),
-        words_at(frame[arrive.TROUBLE], TROUBLE_FIELDS),
+        words_at(frame[arrive.TROUBLE], FAULT_WORDS),
     )
 """
-ON_JOB = """
+COLUMNS = """
 
-import {job} as words
-from numba import carray
-from {intrinsics} import pointer, words_at
-from {layout} import COUNT, Stored
+@inner(forceinline=True)
+def {name}_columns(address):
+    columns = records_at(address, {count}, Column)
+    return ({views})
 
-
-@on_demand
-def on_job(address):
-    job = words_at(address, words.JOB_WORDS)
-    p, w = words_at(job[words.PROBE_COLUMNS], {probe_count}), words_at(job[words.STORED_COLUMNS], {stored_count})
-    room, length = job[words.STORED_ROOM], job[words.PROBE_ROOM]
-    stored = Stored(
-        {stored},
-        words.coord_of(job),
-        carray(pointer(job[words.STORED_KEY]), (1,), np.uint32),
-        words_at(job[words.STORED_AT], room),
-        carray(pointer(job[words.STORED_NUMBER]), (room,), np.uint32),
-    )
-    return np.int64(1) + np.int64(  # whoever raises an exception returns 0
-        sift(
-            {probe},
-            words_at(job[words.PROBE_SINCE], length),
-            words_at(job[words.PROBE_UNTIL], length),
-            words_at(job[words.PROBE_NUMBER], length),
-            stored,
-            job[words.NEWEST],
-            words.ranges_of(job),
-            words.path_of(job)[COUNT],
-            words.pairs_of(job),
-            words.test_of(job),
-            words.trouble_of(job),
-        )
-    )
 """
 UNDERFLOW = 1e-30  # what a product of small numbers may lose by vanishing
 INLINE = '@inner(error_model="numpy", forceinline=True)'
@@ -146,6 +117,13 @@ def kernel_text(kernel: str) -> str:
     return "".join(line for line in lines if not line.startswith(supplied))
 
 
+def _columns_text(name: str, parts: tuple[Part, ...]) -> str:
+    """What the predicate reads of tuples, as a tuple of arrays."""
+    at = "carray(pointer(columns[{}].start), (1 << 60,), np.{})"
+    views = "".join(f"{at.format(k, type_name(part.dtype))}, " for k, part in enumerate(parts))
+    return COLUMNS.format(name=name, count=len(parts), views=views)
+
+
 class Program:
     """The compiled form of one predicate: for each side the arrays it needs, `prepare` and the kernels that probe."""
 
@@ -192,47 +170,26 @@ class Program:
         on_frame = PREPARE.format(
             arrive=ARRIVE,
             intrinsics=INTRINSICS,
-            job=JOB,
-            layout=LAYOUT,
+            records=RECORDS,
             count=len(parts),
             dims=len(self.dimensions),
             columns=f"({', '.join(columns)}{',' * (len(columns) == 1)})",
         )
         return load_module(head() + self.compute_text(side) + on_frame)
 
-    def exact(self, probing: str, wide: bool) -> ModuleType:
-        """The module whose `sift` tests candidates: arrivals of one side against stored tuples of the other.
+    def refine(self, probing: str, wide: bool) -> Any:
+        """The exact test: candidates among arrivals of one side and stored tuples of the other, see `access/refine.py`.
 
         `wide`: no access path narrows the candidates down, and matches are expected to be few among them.
         """
-        return load_module(self._exact_text(probing, wide), self._embedded.inject)
-
-    def _exact_text(self, probing: str, wide: bool) -> str:
         guarded = bool(self._costly(probing))
-        before = f"{head()}{self._embedded.text}GUARDED = {guarded}\n{self.match_text(probing)}\n"
-        return before + kernel_text(REFINE_WIDE if wide and not guarded else REFINE)
-
-    def exact_call(self, probing: str, wide: bool) -> ModuleType:
-        """The same test for worker threads: the module's `on_job` is called by address, with a job."""
-        return load_module(self._exact_text(probing, wide) + self._on_job_text(probing), self._embedded.inject)
-
-    def _on_job_text(self, probing: str) -> str:
-        def columns(array: str, room: str, parts: tuple[Part, ...]) -> str:
-            types = [type_name(part.dtype) for part in parts]
-            views = [f"carray(pointer({array}[{k}]), (job[words.{room}],), np.{t})" for k, t in enumerate(types)]
-            return f"({', '.join(views)}{',' * (len(views) == 1)})"
-
-        p, w = self.stored[probing], self.stored[OTHER[probing]]
-        return ON_JOB.format(
-            arrive=ARRIVE,
-            intrinsics=INTRINSICS,
-            job=JOB,
-            layout=LAYOUT,
-            probe_count=len(p),
-            stored_count=len(w),
-            probe=columns("p", "PROBE_ROOM", p),
-            stored=columns("w", "STORED_ROOM", w),
+        before = (
+            f"{head()}{self._embedded.text}GUARDED, WIDE = {guarded}, {wide and not guarded}\n"
+            f"from numba import carray\nfrom {INTRINSICS} import pointer, records_at\nfrom {RECORDS} import Column\n"
+            f"{_columns_text('probing', self.stored[probing])}{_columns_text('stored', self.stored[OTHER[probing]])}"
+            f"{self.match_text(probing)}\n"
         )
+        return load_module(before + kernel_text(REFINE), self._embedded.inject).refine
 
     @property
     def scan_dims(self) -> int:
@@ -261,7 +218,7 @@ class Program:
         return slots
 
     def match_text(self, probing: str) -> str:
-        """The exact test: `match` over the stored columns of both sides.
+        """The exact test: `matches` over the stored columns of both sides.
 
         Comparisons are evaluated together, without branches; functions, those of the C library too, and what may
         overflow only where they hold.
@@ -276,12 +233,12 @@ class Program:
                 lines.append(f"    if not ({value.code} | ({value.bad or 'False'})):\n        return False")
             for code, value in pair.costly:
                 if value.bad is not None:
-                    lines.append(f"    if {value.bad}:\n        if trouble[0] == 0:")
-                    lines.append(f"            trouble[0], trouble[1], trouble[2] = {code}, i, j\n        return False")
+                    lines.append(f"    if {value.bad}:\n        if fault[0] == 0:")
+                    lines.append(f"            fault[0], fault[1], fault[2] = {code}, i, j\n        return False")
             result = "True"
-        match = [INLINE, "def match(p, i, w, j, trouble):", *lines, f"    return {result}"]
+        function = [INLINE, "def matches(p, i, w, j, fault):", *lines, f"    return {result}"]
         asked = [f"    prefetch(w[{k}], j)" for k in range(len(self.stored[OTHER[probing]]))]
-        return "\n".join([*match, "\n", INLINE, "def fetch(w, j):", *(asked or ["    pass"])]) + "\n"
+        return "\n".join([*function, "\n", INLINE, "def fetch(w, j):", *(asked or ["    pass"])]) + "\n"
 
     def pair_code(self, probing: str) -> PairCode:
         """What the exact test computes of tuple i of columns p and stored tuple j of columns w."""

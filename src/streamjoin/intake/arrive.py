@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numba import carray
 
-from streamjoin.access.layout import TROUBLE_FIELDS, Arrivals
+from streamjoin.access.records import FAULT_WORDS, Batch, Column
 from streamjoin.access.tape_kernels import write
-from streamjoin.codegen.intrinsics import call, pointer, words_at
+from streamjoin.codegen.intrinsics import call, pointer, record_at, records_at, words_at
 from streamjoin.codegen.jit import inner, njit
 from streamjoin.windows.kernels import find_late, shift
 
@@ -39,11 +39,9 @@ from streamjoin.windows.kernels import find_late, shift
     DELAY,
     PROMISED,
     FIRST,  # the first tuple's number
-    STRETCH,
-    CHUNK,
-    TURNS,
+    BATCH,  # address of a Batch, of these arrays
     COLUMNS,  # addresses of the predicate's columns begin here
-) = range(25)
+) = range(23)
 
 
 @inner(forceinline=True)
@@ -67,31 +65,24 @@ def keys_at(address, count):
 
 
 @njit(nogil=True, cache=True)
-def prepare(function, frame_address):
-    """Calls a predicate's function. Returns how many rows are kept."""
-    return call(function, frame_address)
-
-
-@njit(nogil=True, cache=True)
 def take_in(frame, frame_address, stored, tape):
     """Puts a batch onto its tape. False if some row is late or does not count: then nothing has been done.
 
     `stored`: which of the columns the exact test reads.
     """
-    n, dims = frame[ROWS], frame[DIMS]
+    n = frame[ROWS]
     at = words_at(frame[AT], n)
     keep = flags_at(frame[KEEP], n)  # written by `prepare`, and free until then
     if find_late(at, frame[NEWEST], frame[DELAY], frame[PROMISED], keep):
         return False
-    if call(frame[PREPARE], frame_address) < n or words_at(frame[TROUBLE], TROUBLE_FIELDS)[0]:
+    if call(frame[PREPARE], frame_address) < n or words_at(frame[TROUBLE], FAULT_WORDS)[0]:
         return False
     since, until = words_at(frame[SINCE], n), words_at(frame[UNTIL], n)
     shift(at, frame[LOWER], frame[UPPER], since, until)
-    columns = np.empty(len(stored), np.int64)
+    batch = record_at(frame[BATCH], Batch)
+    columns = records_at(batch.columns, len(stored), Column)
     for k in range(len(stored)):
-        columns[k] = frame[COLUMNS + stored[k]]
-    boxes = boxes_at(frame, LO), boxes_at(frame, HI), boxes_at(frame, COORD)
-    key, width = keys_at(frame[KEY], n), floats_at(frame[WIDTH], dims)
-    batch = Arrivals(columns, boxes[0], boxes[1], boxes[2], at, since, until, key, width)
-    write(tape, batch, 0, frame[FIRST], frame[FIRST] + n, frame[STRETCH], frame[CHUNK], frame[TURNS])
+        columns[k].start = frame[COLUMNS + stored[k]]
+    batch.at = frame[AT]
+    write(tape, frame[BATCH], 0, frame[FIRST], frame[FIRST] + n)
     return True

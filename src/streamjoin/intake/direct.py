@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.access.layout import TROUBLE_FIELDS
+from streamjoin.access.records import FAULT_WORDS, Batch, Column
 from streamjoin.access.tape import Tape
 from streamjoin.codegen.records import Array, address
 from streamjoin.intake import arrive
@@ -47,7 +47,7 @@ class Direct:
             arrive.COORD: np.zeros((dims, MOST), np.float32),
             arrive.WIDTH: np.zeros(dims, np.float32),
             arrive.KEY: np.zeros(MOST, np.uint32),
-            arrive.TROUBLE: np.zeros(TROUBLE_FIELDS, np.int64),
+            arrive.TROUBLE: np.zeros(FAULT_WORDS, np.int64),
             arrive.SINCE: np.zeros(MOST, np.int64),
             arrive.UNTIL: np.zeros(MOST, np.int64),
         }
@@ -60,8 +60,15 @@ class Direct:
         frame[arrive.DIMS], frame[arrive.STRIDE] = dims, MOST
         frame[arrive.PREPARE] = intake.function(side)
         frame[arrive.LOWER], frame[arrive.UPPER] = differences
-        frame[arrive.STRETCH], frame[arrive.CHUNK], frame[arrive.TURNS] = tape.stretch, tape.chunk, tape.turns
-        arrive.take_in(frame, self._address, self._stored, tape.places)  # no rows: compiles it before there are any
+        self._batch, self._columns = Batch.new(), Column.array(max(len(self._stored), 1))
+        self._columns["each"][: len(self._stored)] = [parts[k].dtype.itemsize for k in self._stored]
+        batch, at = self._batch, [int(word) for word in frame]
+        batch.columns, batch.stride = address(self._columns), MOST
+        batch.width, batch.key = at[arrive.WIDTH], at[arrive.KEY]
+        batch.lo, batch.hi, batch.coord = at[arrive.LO], at[arrive.HI], at[arrive.COORD]
+        batch.since, batch.until = at[arrive.SINCE], at[arrive.UNTIL]
+        frame[arrive.BATCH] = address(batch)
+        arrive.take_in(frame, self._address, self._stored, tape.address)  # no rows: compiles it before there are any
 
     @staticmethod
     def serves(plan: Plan, intake: Intake, side: int, tape: Tape) -> bool:
@@ -96,7 +103,7 @@ class Direct:
         frame[arrive.ROWS], frame[arrive.AT], frame[arrive.FIRST] = n, address(at), self._tape.head
         frame[arrive.NEWEST], frame[arrive.DELAY], frame[arrive.PROMISED] = newest, delay, promised
         self._arrays[arrive.TROUBLE][0] = 0
-        if not arrive.take_in(frame, self._address, self._stored, self._tape.places):
+        if not arrive.take_in(frame, self._address, self._stored, self._tape.address):
             return None
         return at
 

@@ -12,14 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.access import ACCESSES
-from streamjoin.access.band.frozen import RunReader
-from streamjoin.access.band.index import BandStore
-from streamjoin.access.layout import TROUBLE_FIELDS
-from streamjoin.access.segment import Store
-from streamjoin.access.stores import STORES
+from streamjoin.access.band.frozen import FrozenRun
+from streamjoin.access.band.index import BandSegment
+from streamjoin.access.records import FAULT_WORDS
+from streamjoin.access.segment import Search, Segment
+from streamjoin.access.tape import Tape
 from streamjoin.access.tuples import Shape, Tuples
 from streamjoin.codegen.embed import reason
 from streamjoin.codegen.intrinsics import FARTHEST
+from streamjoin.codegen.jit import OnDemand
 from streamjoin.codegen.program import Part, Program
 from streamjoin.codegen.records import Array, address
 from streamjoin.errors import DataError, PredicateError
@@ -41,6 +42,7 @@ class Intake:
         self._plan = plan
         self.program = program
         self._modules: list[ModuleType] = [program.prepare(name) for name in SIDES]
+        self._refine: dict[int, OnDemand] = {}
         # Where in `entry` the arrays are that the exact test reads.
         self.stored = [[program.entry[name].index(part) for part in program.stored[name]] for name in SIDES]
         self.origin: Array = np.zeros(len(program.dimensions))
@@ -59,25 +61,30 @@ class Intake:
         self.anchored = None not in origins[1:]
         self.origin[:] = [origin or 0.0 for origin in origins[1:]]
 
-    def reader(self, side: int) -> RunReader:
-        """What probes frozen runs of a side. A predicate that leads to no access is tested in long stretches."""
-        probing = 1 - side
-        wide = not self.program.dimensions and not self.program.keyed
-        exact = self.program.exact(SIDES[probing], wide)
-        return RunReader(self.shape(side), exact, partial(self.trouble, probing))
+    def segment(self, side: int, tape: Tape | None = None, way: int = -1) -> Segment:
+        """An empty segment of a side's window, fed by a tape if there is one."""
+        return ACCESSES[self._plan.access].segment(self.shape(side), tape, way)
 
-    def builder(self, side: int) -> BandStore:
+    def frozen(self, side: int) -> FrozenRun:
+        """What has frozen runs of a side probed."""
+        return FrozenRun(self.shape(side))
+
+    def builder(self, side: int) -> BandSegment:
         """What orders batches of a side for `freeze`."""
-        probing = 1 - side
-        return BandStore(self.shape(side), self.program.exact(SIDES[probing], False), partial(self.trouble, probing))
+        return BandSegment(self.shape(side))
 
-    def store(self, side: int) -> Store:
-        """An empty window store of a side."""
-        access, probing, shape = self._plan.access, 1 - side, self.shape(side)
-        wide = not ACCESSES[access].by_key and not shape.dims
-        store = STORES[access](shape, self.program.exact(SIDES[probing], wide), partial(self.trouble, probing))
-        self._compile(store, probing)
-        return store
+    def search(self, probing: int) -> Search:
+        """What one thread needs to probe with arrivals of a side."""
+        with compiling(self.program):
+            return Search(self.refine(probing), partial(self.trouble, probing))
+
+    def refine(self, probing: int) -> OnDemand:
+        """The exact test for arrivals of a side. A predicate that leads to no access is tested in long stretches."""
+        if probing not in self._refine:
+            access = ACCESSES[self._plan.access]
+            wide = not access.dims(self.program) and not (access.by_key and self.program.keyed)
+            self._refine[probing] = self.program.refine(SIDES[probing], wide)
+        return self._refine[probing]
 
     def shape(self, side: int) -> Shape:
         """What tuples of a side look like to a window."""
@@ -90,14 +97,6 @@ class Intake:
         rows = (probe, stored) if probing == 0 else (stored, probe)
         parts = self.program.stored
         return overflow(self.program, code, {name: (parts[name], row) for name, row in zip(SIDES, rows, strict=True)})
-
-    def _compile(self, store: Store, probing: int) -> None:
-        """Has the exact test compiled now: a predicate that does not compile fails before any work."""
-        none = np.zeros(0, np.int64)
-        columns = tuple(np.zeros(0, part.dtype) for part in self.program.stored[SIDES[probing]])
-        boxes = np.zeros((0, 0), np.float32)
-        with compiling(self.program):
-            store.warm_up(Tuples(columns, boxes, boxes, boxes, boxes, none.astype(np.uint32), none, none, none, none))
 
     def times(self, side: int, table: pa.Table) -> Array:
         """The time column in ticks."""
@@ -112,7 +111,6 @@ class Intake:
         """
         program, n, place = self.program, table.num_rows, self._place
         entry = physical_columns(table, program.entry[SIDES[side]], SIDES[side])
-        at = at if at.flags.writeable else at.copy()  # kernels are compiled apart for what they must not write
         dims = place + len(program.dimensions)
         keep, key = np.empty(n, np.bool_), np.zeros(n, np.uint32)
         boxes, width = np.zeros((3, dims, n), np.float32), np.zeros(dims, np.float32)
@@ -137,14 +135,14 @@ class Intake:
 
     def _run(self, side: int, entry: tuple[Array, ...], keep: Array, *into: Array) -> int:
         """Has the arrivals' boxes and keys computed. Returns how many are kept."""
-        trouble = np.zeros(TROUBLE_FIELDS, np.int64)
+        trouble = np.zeros(FAULT_WORDS, np.int64)
         lo, hi, coord, width, key = into
         frame = np.zeros(arrive.COLUMNS + len(entry), np.int64)
         frame[arrive.ROWS], (frame[arrive.DIMS], frame[arrive.STRIDE]) = len(keep), lo.shape
         arrays = (self.origin, keep, lo, hi, coord, width, key, trouble)
         frame[arrive.ORIGIN : arrive.TROUBLE + 1] = [address(array) for array in arrays]
         frame[arrive.COLUMNS :] = [address(array) for array in entry]
-        count = arrive.prepare(self.function(side), address(frame))
+        count = self._modules[side].prepare(address(frame))
         if trouble[0]:
             row = int(trouble[1])
             values = tuple(column[row] for column in entry)

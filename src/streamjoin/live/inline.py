@@ -9,7 +9,7 @@ from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms.kang import Kang
 from streamjoin.engine import Engine, PerSide, Setup, Sink
 from streamjoin.intake.prepare import Intake
-from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.plan.plan import Plan
 from streamjoin.windows import FOREVER, SINCE_EVER
 
 
@@ -20,8 +20,8 @@ class Inline(Engine):
 
     def __init__(self, plan: Plan, intake: Intake, setup: Setup, sink: Sink) -> None:
         super().__init__(plan, intake, setup, sink)
-        self._algorithm = Kang({name: intake.store(side) for side, name in enumerate(SIDES)})
-        self._stores = [self._algorithm.stores[side] for side in SIDES]
+        self._segments = intake.segment(0), intake.segment(1)
+        self._algorithm = Kang(self._segments, (intake.search(0), intake.search(1)))
         self._next = [0, 0]
         self._silent = False
 
@@ -31,9 +31,9 @@ class Inline(Engine):
     def arrive(self, side: int, batch: Tuples) -> None:
         self._next[side] += len(batch)
         if self._silent:
-            self._stores[side].insert(batch)
+            self._segments[side].insert(batch)
             return
-        for r, s in self._algorithm.arrive(SIDES[side], batch):
+        for r, s in self._algorithm.arrive(side, batch):
             self._sink.pairs(r, s)
 
     @contextmanager
@@ -45,9 +45,9 @@ class Inline(Engine):
             self._silent = False
 
     def expire(self, horizons: PerSide, arrived: PerSide) -> None:
-        for name, horizon in zip(SIDES, horizons, strict=True):
+        for side, horizon in enumerate(horizons):
             if horizon > SINCE_EVER:
-                self._algorithm.expire(name, horizon)
+                self._algorithm.expire(side, horizon)
         self._sink.complete((self._next[0], self._next[1]))
 
     def finish(self) -> None:
@@ -56,10 +56,10 @@ class Inline(Engine):
 
     @property
     def window(self) -> PerSide:
-        return len(self._stores[0]), len(self._stores[1])
+        return len(self._segments[0]), len(self._segments[1])
 
     def nbytes(self, side: int) -> int:
-        return self._stores[side].nbytes
+        return self._segments[side].nbytes
 
     def comparisons(self) -> int:
-        return sum(store.comparisons for store in self._stores)
+        return self._algorithm.comparisons

@@ -15,7 +15,7 @@ from streamjoin.folders import kept
 from streamjoin.machine import processor
 
 if TYPE_CHECKING:
-    from streamjoin.access.segment import Store
+    from streamjoin.access.segment import Search, Segment
     from streamjoin.access.tuples import Tuples
 
 BATCH = 64  # most tuples that travel together (LLHJ 7.3); nobody waits for a batch to fill
@@ -108,15 +108,14 @@ def _read(name: str) -> Costs | None:
 
 
 def _measure() -> Costs:
-    """The papers' band in two dimensions, on stores of each kind.
+    """The papers' band in two dimensions, on segments of each kind.
 
     Two windows, with few results per probe and with many, tell the price of a probe from that of a result.
     """
     import pyarrow as pa
 
     from streamjoin.access import ACCESSES
-    from streamjoin.access.band.index import BandStore
-    from streamjoin.access.stores import STORES
+    from streamjoin.access.segment import Search
     from streamjoin.access.tuples import Shape
     from streamjoin.options import Options
     from streamjoin.plan.plan import make_plan
@@ -132,22 +131,24 @@ def _measure() -> Costs:
     ).program()
     columns = tuple(part.dtype for part in program.stored["s"])
 
-    def store(access: str, dims: int, wide: bool = False) -> Store:
-        shape = Shape(columns, dims, keyed=ACCESSES[access].by_key and not dims)
-        return STORES[access](shape, program.exact("r", wide), lambda *_: ArithmeticError())
+    def window(access: str, dims: int) -> Segment:
+        return ACCESSES[access].segment(Shape(columns, dims, keyed=ACCESSES[access].by_key and not dims))
 
-    def scanned(window: Store, size: int) -> float:
-        window.insert(_tuples(size, LARGEST, 10))
-        return _probing(window, BATCH, LARGEST)[0] / size
+    def search(wide: bool = False) -> Search:
+        return Search(program.refine("r", wide), lambda *_: ArithmeticError())
+
+    def scanned(segment: Segment, size: int, wide: bool = False) -> float:
+        segment.insert(_tuples(size, LARGEST, 10))
+        return _probing(search(wide), segment, BATCH, LARGEST)[0] / size
 
     def index(access: str, dims: int, thin: tuple[int, int], dense: tuple[int, int]) -> Price:
-        windows = [store(access, dims), store(access, dims)]
-        for window, (size, highest) in zip(windows, (thin, dense), strict=True):
-            if isinstance(window, BandStore):
-                window.expect(_tuples(1000, highest, 0))
-            window.insert(_tuples(size, highest, 10))
+        windows = [window(access, dims), window(access, dims)]
+        for segment, (size, highest) in zip(windows, (thin, dense), strict=True):
+            segment.expect(_tuples(1000, highest, 0))
+            segment.insert(_tuples(size, highest, 10))
         (probe, few), (longer, many) = (
-            _probing(window, 1024, highest) for window, (_, highest) in zip(windows, (thin, dense), strict=True)
+            _probing(search(), segment, 1024, highest)
+            for segment, (_, highest) in zip(windows, (thin, dense), strict=True)
         )
         result = max(longer - probe, 0.0) / max(many - few, 1.0)
         arrivals = [_tuples(1024, thin[1], 10, thin[0] + 1024 * k) for k in range(16)]
@@ -158,14 +159,14 @@ def _measure() -> Costs:
         return Price(0.0, max(probe - few * result, 0.0), insert, result)
 
     return Costs(
-        scanned(store("scan", 2), 100_000),
-        scanned(store("scan", 0, wide=True), 10_000),
+        scanned(window("scan", 2), 100_000),
+        scanned(window("scan", 0), 10_000, wide=True),
         index("band", 2, (1 << 18, LARGEST), (1 << 18, LARGEST // 5)),
         index("hash", 0, (1 << 20, 1 << 24), (1 << 18, 1 << 14)),
     )
 
 
-def _probing(store: Store, count: int, highest: int) -> tuple[float, float]:
+def _probing(search: Search, segment: Segment, count: int, highest: int) -> tuple[float, float]:
     """Seconds and results per probe, for probes that come for the first time: a round that few are faster than.
 
     Other work on the machine only ever adds to the time; the very fastest rounds found more in the cache than is usual.
@@ -174,13 +175,13 @@ def _probing(store: Store, count: int, highest: int) -> tuple[float, float]:
     for k in range(ROUNDS):
         probes = _tuples(count, highest, 0, k * count)
         start = time.perf_counter()
-        found += sum(len(numbers) for numbers, _ in store.probe(probes))
+        found += sum(len(numbers) for numbers, _ in search.probe(segment, probes))
         seconds.append(time.perf_counter() - start)
     return sorted(seconds)[ROUNDS // 4] / count, found / ROUNDS / count
 
 
 def _tuples(count: int, highest: int, half: int, first: int = 0) -> Tuples:
-    """Tuples (int, float) as a store takes them: uniform over 1..highest, a box, the int as key, a window for ever.
+    """Tuples (int, float) as a segment takes them: uniform over 1..highest, a box, the int as key, a window for ever.
 
     Beyond LARGEST, where only keys matter, all floats are alike.
     """

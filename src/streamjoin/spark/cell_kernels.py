@@ -68,14 +68,15 @@ class Engine:
         self.no_origins = self.intake.origins
         self._routing = Intake(spec.plan, self.program)
         self._routing.origins = (None, *(0.0 for _ in self.program.dimensions))  # the same for all batches and hosts
-        self.readers = {side: self.intake.reader(number) for side, number in NUMBER.items()}
+        self._frozen = {side: self.intake.frozen(number) for side, number in NUMBER.items()}
+        self._searches = {side: self.intake.search(number) for side, number in NUMBER.items()}
         self._builders = {side: self.intake.builder(number) for side, number in NUMBER.items()}
         self._names = spec.plan.output_names()
 
     @property
     def comparisons(self) -> int:
         """Candidates tested so far."""
-        return sum(reader.comparisons for reader in self.readers.values())
+        return sum(search.comparisons for search in self._searches.values())
 
     def times(self, side: str, table: pa.Table) -> Array:
         """The time column in ticks."""
@@ -108,7 +109,7 @@ class Engine:
         return Arrived(table if kept is None else take_rows(table, np.flatnonzero(kept)), tuples)
 
     def chunk(self, side: str, arrived: Arrived, reach: Array) -> Chunk:
-        """The rows with a run over them, its cells cut to probes of this width."""
+        """The rows with a run over them, its bins cut to probes of this width."""
         return Chunk(arrived.rows, freeze(self._builders[side], arrived.tuples, reach))
 
     def reach(self, tuples: Tuples) -> Array:
@@ -126,7 +127,8 @@ class Engine:
         own = row_bytes(arrived.rows)
         for chunk in chunks:
             most = min(PIECE, 1 + int(HEAVIEST / (1 + own + row_bytes(chunk.rows))))
-            for probing, stored in self.readers[OTHER[side]].attach(chunk.run).probe(arrived.tuples):
+            segment = self._frozen[OTHER[side]].open(chunk.run)
+            for probing, stored in self._searches[side].probe(segment, arrived.tuples):
                 if self.spec.router.kind == "range":
                     first = integers(arrived.rows, FIRST)[probing], integers(chunk.rows, FIRST)[stored]
                     mine = self.spec.router.counts(cell, *first)

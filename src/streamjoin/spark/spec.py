@@ -158,7 +158,7 @@ def _compile(plan: Plan) -> None:
 
     intake = Intake(plan, plan.program(), place=True)
     for side in (0, 1):
-        intake.store(side)
+        intake.search(side)
 
 
 def _limited(analysis: Analysis, access: str) -> Analysis:

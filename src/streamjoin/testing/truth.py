@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.access.layout import TROUBLE_FIELDS
+from streamjoin.access.records import FAULT_WORDS
 from streamjoin.codegen.cache import load_module
 from streamjoin.codegen.program import Program, head
 from streamjoin.codegen.records import Array
@@ -27,7 +27,7 @@ def evaluate_{k}(entry_r, boxes_r, key_r, entry_s, boxes_s, key_s, r, s, origin,
     for i in range(len(keep_r)):
         for j in range(len(keep_s)):
             if keep_r[i] and keep_s[j]:
-                truth[i, j] = match_{k}(r, i, s, j, trouble)
+                truth[i, j] = matches_{k}(r, i, s, j, trouble)
 
 """
 
@@ -43,7 +43,7 @@ def evaluate_all(
     programs = [Program(analyse(resolve(tree, schema_r, schema_s))) for tree in trees]
     source = head()
     for k, program in enumerate(programs):
-        source += program.match_text("r").replace("def match(", f"def match_{k}(")
+        source += program.match_text("r").replace("def matches(", f"def matches_{k}(")
         for side in "rs":
             source += program.compute_text(side).replace("def compute(", f"def compute_{side}_{k}(")
         source += _EVALUATE.format(k=k)
@@ -64,7 +64,7 @@ def _truth(program: Program, evaluate: Callable[..., None], tables: dict[str, pa
         # An empty tuple has no type to compile for; any array will do in its place.
         arguments += [entry or (key,), boxes, key]
     truth = np.zeros((tables["r"].num_rows, tables["s"].num_rows), np.bool_)
-    trouble = np.zeros(TROUBLE_FIELDS, np.int64)
+    trouble = np.zeros(FAULT_WORDS, np.int64)
     evaluate(*arguments, stored["r"], stored["s"], np.zeros(dims), truth, trouble)
     if trouble[0]:
         rows = dict(zip("rs", trouble[1:], strict=True))

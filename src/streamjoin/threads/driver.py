@@ -16,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.access import ACCESSES
+from streamjoin.access.scan import scan_of
 from streamjoin.access.tape import Tape
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms import ALGORITHMS
 from streamjoin.codegen.records import Array
 from streamjoin.engine import Engine, PerSide, Setup, Sink
 from streamjoin.intake.direct import Direct
-from streamjoin.intake.prepare import Intake, compiling
+from streamjoin.intake.prepare import Intake
 from streamjoin.plan.plan import Plan
 from streamjoin.threads.feed import FEEDS
-from streamjoin.threads.local import LOCALS, Functions
-from streamjoin.threads.runtime import Runtime
+from streamjoin.threads.runtime import Local, Runtime
 from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.watermark import Watermark
 
@@ -63,17 +63,15 @@ class Driver(Engine):
             for shape, ways in zip(shapes, self._topology.ways, strict=True)
         )
         self.tapes = (r, s)
-        with compiling(intake.program):
-            functions = Functions(intake.program, plan.access, shapes[0].dims)
+        for tape in self.tapes:
+            tape.record.find = scan_of(tape.shape.dims).address
         self.runtime = Runtime(
             self._algorithm,
             self._topology,
             self.tapes,
-            LOCALS[plan.access],
-            functions,
+            self._local,
             queue=setup.queue,
             pinned=setup.pin,
-            fault=intake.trouble,
             sink=sink,
             progress=self.progress,
         )
@@ -82,6 +80,14 @@ class Driver(Engine):
             Direct(plan, intake, side, tape) if Direct.serves(plan, intake, side, tape) else None
             for side, tape in enumerate(self.tapes)
         ]
+
+    def _local(self, ways: tuple[int, int]) -> Local:
+        """What a worker searches that has these ways of the tapes."""
+        r, s = (self._intake.segment(side, self.tapes[side], ways[side]) for side in (0, 1))
+        searches = self._intake.search(0), self._intake.search(1)
+        for search in searches:
+            search.order(self.setup.batch)
+        return Local((r, s), searches)
 
     def start(self) -> None:
         """Starts the threads. Until then there is nothing that would have to be stopped."""
@@ -133,7 +139,7 @@ class Driver(Engine):
         tape = self.tapes[side]
         slots = self._feed.room(side) - 1  # one for an expiry
         whole = (tape.head // tape.batch + max(slots, 0)) * tape.batch - tape.head
-        on_tape = tape.room - (tape.head - self._release(side))
+        on_tape = tape.most - (tape.head - self._release(side))
         if on_tape < count and self.runtime.quiet(patient=False):
             on_tape = count  # nothing is under way: the window itself needs more room
         return max(0, min(count, whole, on_tape))
@@ -141,17 +147,17 @@ class Driver(Engine):
     def _make_room(self, side: int, wanted: int) -> int:
         """Waits until tuples fit onto the tape; lets it grow when everything is at rest and they still do not."""
         tape = self.tapes[side]
-        wanted = min(wanted, max(tape.batch, tape.room // 8))
-        known = tape.room - (tape.head - self._sides[side].released)
+        wanted = min(wanted, max(tape.batch, tape.most // 8))
+        known = tape.most - (tape.head - self._sides[side].released)
         if known >= wanted:
             return known
         while True:
             self.check()
-            free = tape.room - (tape.head - self._release(side))
+            free = tape.most - (tape.head - self._release(side))
             if free >= wanted:
                 return free
             if self.runtime.quiet(patient=False):
-                free = tape.room - (tape.head - self._release(side))
+                free = tape.most - (tape.head - self._release(side))
                 if free >= wanted:
                     return free
                 self.runtime.grow(side, self._sides[side].released)
@@ -210,10 +216,10 @@ class Driver(Engine):
         while mine.open:
             first, stop = mine.open[0]
             first = max(first, tape.head - tape.room)  # what lay there before has left the join
-            there, at = tape.positions(first, stop), tape.places
-            closed = at.at[there] < horizon
+            there, at, until = tape.positions(first, stop), tape.arrays["at"], tape.arrays["until"]
+            closed = at[there] < horizon
             there = there[closed]
-            at.until[there] = np.minimum(at.until[there], opposite - 1)
+            until[there] = np.minimum(until[there], opposite - 1)
             if not closed.all():
                 return
             mine.open.popleft()
@@ -280,4 +286,4 @@ class Driver(Engine):
         return r, s
 
     def nbytes(self, side: int) -> int:
-        return self.tapes[side].nbytes + sum(local.nbytes(side) for local in self.runtime.locals)
+        return self.tapes[side].nbytes + sum(local.segments[side].nbytes for local in self.runtime.locals)

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from streamjoin.access.tape import Tape
+from streamjoin.access.segment import Search, Segment
+from streamjoin.access.tape import OnTape, Tape
 from streamjoin.algorithms import Algorithm, Topology
 from streamjoin.algorithms.protocol import Actions, Message, act, new_node
 from streamjoin.codegen.records import Array, address
@@ -29,11 +30,16 @@ from streamjoin.threads import ring, worker
 from streamjoin.threads.atomics import read_word, write_word
 from streamjoin.threads.collector import Collector
 from streamjoin.threads.eventcount import new_eventcounts
-from streamjoin.threads.local import Functions, Local
 from streamjoin.threads.ring import ABORT, FINISH, GO, Control, Queue, new_queues
 from streamjoin.threads.worker import RESULT_BLOCKS, Block, Status, Worker
 
-Fault = Callable[[int, int, tuple[Any, ...], tuple[Any, ...]], Exception]
+
+@dataclass(frozen=True)
+class Local:
+    """What one worker searches, by side: its part of the windows, and what arrivals need to probe."""
+
+    segments: tuple[Segment, Segment]
+    searches: tuple[Search, Search]
 
 
 class Runtime:
@@ -44,20 +50,17 @@ class Runtime:
         algorithm: Algorithm,
         topology: Topology,
         tapes: tuple[Tape, Tape],
-        local: Callable[..., Local],
-        functions: Functions,
+        local: Callable[[tuple[int, int]], Local],
         *,
         queue: int,
         pinned: bool,
-        fault: Fault,
         sink: Sink,
         progress: Callable[[], PerSide],
     ) -> None:
         self.topology, self.tapes = topology, tapes
         self.failure: BaseException | None = None
-        self._fault = fault
         self._cores = along_topology() if pinned else []
-        nodes, (stripe, batch) = topology.nodes, (tapes[0].stretch, tapes[0].batch)
+        nodes, (stripe, batch) = topology.nodes, (tapes[0].stripe, tapes[0].batch)
         self._control, self._status, self._eventcounts = Control.new(), Status.array(nodes), new_eventcounts(nodes + 1)
         self._messages, self._blocks = Message.array(2 * nodes, queue), Block.array(nodes, RESULT_BLOCKS)
         waiting = [address(one) for one in self._eventcounts]
@@ -65,7 +68,7 @@ class Runtime:
         self._results = new_queues(self._blocks, waiting[-1:] * nodes)
         protocol = algorithm.protocol
         self._nodes = [new_node(protocol.State, topology, k, stripe, batch) for k in range(nodes)]
-        self.locals = [local(node, tapes, functions) for node in self._nodes]
+        self.locals = [local(topology.way[k]) for k in range(nodes)]
         self._actions = Actions.array(nodes)
         self._act = act(algorithm.file)  # keeps the machine code
         self._workers = [self._worker(k) for k in range(nodes)]
@@ -88,7 +91,8 @@ class Runtime:
 
     def _worker(self, k: int) -> Worker:
         local, new = self.locals[k], Worker.new()
-        new.act, new.on_tape, new.control = self._act.address, local.on_tape, address(self._control)
+        new.act, new.control = self._act.address, address(self._control)
+        new.on_tape = isinstance(local.segments[0], OnTape)
         new.node, new.actions = address(self._nodes[k]), address(self._actions[k])
         new.call.node, new.call.actions = new.node, new.actions
         new.eventcount, new.status = address(self._eventcounts[k]), address(self._status[k])
@@ -98,7 +102,9 @@ class Runtime:
             if following >= 0:
                 new.outbox[direction] = self.queue(following, direction)
                 new.beside[direction] = address(self._status[following])
-        new.segments, new.kernels, new.jobs[:] = address(local.window), address(local.functions), local.addresses
+        new.segments[:] = [segment.address for segment in local.segments]
+        new.tapes[:] = [tape.address for tape in self.tapes]
+        new.searches[:] = [search.address for search in local.searches]
         return new
 
     def queue(self, node: int, direction: int) -> int:
@@ -130,19 +136,21 @@ class Runtime:
         """For the insertion at which a worker stopped."""
         actions = self._actions[k]
         body = actions.each[actions.done].body
-        self.locals[k].make_room(int(body.side), int(body.stop - body.first))
+        self.locals[k].segments[body.side].make_room(int(body.stop - body.first))
 
     def _explain(self, k: int) -> Exception:
         """The error behind a predicate that could not be computed."""
-        local, row = self.locals[k], int(self._workers[k].failed_job)
-        if row == worker.RAISED:
+        local, failed = self.locals[k], int(self._workers[k].failed)
+        if failed == worker.EXCEPTION:
             return PredicateError(
                 "the predicate function raised an exception, which stands on standard error; with workers=1 it is "
                 "raised as it is. Have the function return False where it cannot tell"
             )
-        code, i, j = (int(value) for value in local.trouble)
-        probing = tuple(column[i] for column in self.tapes[row // 2].columns)
-        return self._fault(row // 2, code, probing, tuple(column[j] for column in local.held(row)))
+        side, on_tape = divmod(failed, 2)
+        stored = self.tapes[1 - side] if on_tape else local.segments[1 - side]
+        error = local.searches[side].fault(self.tapes[side].columns, stored.columns)
+        assert error is not None
+        return error
 
     def fail(self, error: BaseException) -> None:
         """Stops everything with an error, without waiting for it; the first one counts."""
@@ -188,7 +196,7 @@ class Runtime:
         """Arrivals from the driver, cut into batches, stripe by stripe to the given queues."""
         tape = self.tapes[0]
         while first < stop and self.failure is None:
-            first = ring.feed(queues, *self._shared, side, first, stop, tape.batch, tape.stretch)
+            first = ring.feed(queues, *self._shared, side, first, stop, tape.batch, tape.stripe)
 
     def room(self, queue: int) -> int:
         """Free slots in a queue."""
@@ -215,9 +223,9 @@ class Runtime:
     def grow(self, side: int, released: int) -> None:
         """More room on a tape. Everything is at rest."""
         self._stop()
-        self.tapes[side].grow(released)
+        self.tapes[side].resize(released, 2 * self.tapes[side].most)
         for local in self.locals:
-            local.attach(self.tapes)
+            local.segments[side].attach(self.tapes[side])
         self._start()
 
     @property

@@ -1,7 +1,7 @@
 """What a worker thread does, compiled as a whole: take messages, follow the protocol, compare, hand out results.
 
 It knows neither the window nor the predicate nor the access path: those are behind the protocol's actions and the
-addresses in its jobs. It returns to Python only when told to stop, when an array must grow, or when a predicate
+addresses in its segments. It returns to Python only when told to stop, when an array must grow, or when a predicate
 failed.
 """
 
@@ -11,9 +11,8 @@ from typing import Annotated
 
 import numpy as np
 
-from streamjoin.access import job as words
-from streamjoin.access.job import path_of, position, test_of, trouble_of
-from streamjoin.access.layout import COMPARED, COUNT, FIELDS, FOUND
+from streamjoin.access.records import RAISED, TESTED, Probing, Stored
+from streamjoin.access.tape_kernels import position
 from streamjoin.algorithms.protocol import (
     ALL,
     ARRIVAL,
@@ -35,7 +34,7 @@ from streamjoin.threads.eventcount import Eventcount, cancel_wait, notify, prepa
 from streamjoin.threads.ring import ABORT, FINISH, GO, Control, Queue, front, length, newest, pop, publish, push, room
 
 STOPPED, NEEDS_ROOM, FAULT = range(3)  # why a worker returned
-RAISED = -1  # as a failed job: the predicate raised an exception
+EXCEPTION = -1  # as what failed: the predicate raised it
 
 RESULT_BLOCKS, RESULT_SIZE = 16, 1 << 15
 PATIENCE = 16  # rounds of a busy worker before it hands over a block that is not full
@@ -46,23 +45,6 @@ DOZE, SLEEP, DOZES = 500_000, 10_000_000, 400
 LEAST_ROOM = 64  # a block with less room for pairs is full
 FOR_REST = 100  # microseconds: the longest nap of a driver that waits for the workers to come to rest
 UNTIL_REST = SPINS + YIELDS + NAPS + 50  # rounds of it after which it comes back to Python: a tenth of a second
-
-
-class Kernels(Record):
-    """What the jobs of a probing side call, by address; 0 where nothing is to be done."""
-
-    compare_window: Address
-    compare_tape: Address
-    refine: Address
-    enter: Address  # into the window that it is compared with
-    forget: Address
-
-
-class Segment(Record):
-    """A node's part of a window: tuples oldest..newest-1 have been inserted."""
-
-    oldest: Word
-    newest: Word
 
 
 class Status(Record):
@@ -105,10 +87,10 @@ class Worker(Record):
     beside: PerSide  # per direction: the status of the next one
     results: Address  # the queue of blocks to the collector
     filled: Word  # results in the present block
-    segments: Address  # of both sides
-    kernels: Address  # of both probing sides
-    jobs: Annotated[Array, (np.int64, 4)]  # 2 * probing side + (0: against the node's window, 1: against the tape)
-    failed_job: Word
+    segments: PerSide  # Stored: the node's windows,
+    tapes: PerSide  # and all of the tapes
+    searches: PerSide  # Probing, by the side that probes
+    failed: Word  # a comparison of 2 * side + (0: with the node's window, 1: with the tape), or EXCEPTION
 
 
 @njit(nogil=True, cache=True)
@@ -226,10 +208,10 @@ def tell(w):
     """Lets others know how far this node has come."""
     node, status = record_at(w.node, Node), record_at(w.status, Status)
     for side in range(2):
-        segment, needed_from = segment_of(w, side), node.needed_from[side]
-        if w.on_tape and segment.oldest < segment.newest:
+        segment, needed_from = record_at(w.segments[side], Stored), node.needed_from[side]
+        if w.on_tape and segment.oldest < segment.stop:
             needed_from = min(needed_from, segment.oldest)
-        status.held[side] = own_count(node, side, segment.oldest, segment.newest)
+        status.held[side] = own_count(node, side, segment.oldest, segment.stop)
         store_release(status.load, side, node.load[side])
         store_release(status.needed_from, side, needed_from)
         if w.filled == 0:  # its results are with the collector
@@ -283,87 +265,69 @@ def perform(w):
 @inner
 def insert(w, body):
     """Makes tuples part of this node's window. False if its index must grow first."""
-    side = body.side
-    segment, enter, row = segment_of(w, side), kernels_of(w, 1 - side).enter, 2 * (1 - side)
-    if segment.oldest == segment.newest:  # it is empty, maybe since long before these tuples
-        segment.oldest = segment.newest = body.first
-    if enter:
-        job = words_at(w.jobs[row], words.JOB_WORDS)
-        job[words.LOW], job[words.HIGH], job[words.NEWEST] = body.first, body.stop, segment.oldest
-        if not call(enter, w.jobs[row]):
-            body.first = job[words.LOW]  # some may be in already
+    at, tape = w.segments[body.side], record_at(w.tapes[body.side], Stored)
+    segment = record_at(at, Stored)
+    if segment.oldest == segment.stop:  # it is empty, maybe since long before these tuples
+        segment.oldest = segment.stop = body.first
+    while segment.insert and body.first < body.stop:
+        end = min(body.stop, (body.first // tape.stripe + 1) * tape.stripe)
+        segment.first, segment.begin = body.first, position(tape, body.first)
+        segment.end = segment.begin + end - body.first
+        if not call(segment.insert, at):
             return False
-    segment.newest = body.stop
+        body.first = segment.stop = end
+    segment.stop = body.stop
     return True
 
 
 @inner
 def drop(w, body):
-    side = body.side
-    segment, forget, row = segment_of(w, side), kernels_of(w, 1 - side).forget, 2 * (1 - side)
-    segment.oldest = max(segment.oldest, min(body.stop, segment.newest))
-    if forget:
-        job = words_at(w.jobs[row], words.JOB_WORDS)
-        job[words.LOW] = body.horizon
-        call(forget, w.jobs[row])
+    at = w.segments[body.side]
+    segment = record_at(at, Stored)
+    segment.oldest = max(segment.oldest, min(body.stop, segment.stop))
+    if not w.on_tape:
+        segment.horizon = body.horizon
+        call(segment.expire, at)
 
 
 @inner
 def compare(w, body, tape):
     """Compares arrivals with this node's window, or with a part of the other stream's tape."""
-    side = body.side
-    stored, row = 1 - side, 2 * side + np.int64(tape)
-    address, low, high = w.jobs[row], body.low, body.high
-    job = words_at(address, words.JOB_WORDS)
+    side, other, low, high = body.side, 1 - body.side, body.low, body.high
+    stored, address = w.tapes[other] if tape else w.segments[other], w.searches[side]
+    segment, arrivals, search = record_at(stored, Stored), record_at(w.tapes[side], Stored), record_at(address, Probing)
     if not tape:
-        segment = segment_of(w, stored)
-        low, high = max(low, segment.oldest), min(high, segment.newest)
+        low, high = max(low, segment.oldest), min(high, segment.stop)
     if low >= high or record_at(w.control, Control).prefill:
         return STOPPED
-    stretch, chunk, turns = job[words.STRETCH], job[words.CHUNK], job[words.PROBE_TURNS]
-    job[words.FROM] = position(body.first, stretch, chunk, turns, job[words.PROBE_ROOM])
-    job[words.TO] = job[words.FROM] + body.stop - body.first
-    job[words.LOW], job[words.HIGH], job[words.NEWEST], job[words.COUNT_ORDERED] = low, high, high - 1, 0
-    path, test = path_of(job), test_of(job)
-    for k in range(FIELDS):
-        path[k] = test[k] = 0
-    kernels = kernels_of(w, side)
-    find, refine = kernels.compare_tape if tape else kernels.compare_window, kernels.refine
+    search.batch, search.first = arrivals.source, position(arrivals, body.first)
+    search.end = search.first + body.stop - body.first
+    search.stored, search.low, search.high = stored, low, high
+    search.newest = high - 1 if tape or w.on_tape else segment.stop - 1
+    search.run = search.step = search.row = search.compared = search.ordered = 0
+    search.at_range = search.at_place = 0
     more = True
     while more:
-        more = call(find, address) == 0
-        done = path[COUNT] == 0
+        more = call(segment.find, address) == 0
+        done = search.count == 0
         while not done:
             if not make_result_room(w):
                 return STOPPED
-            filled = w.filled
-            job[words.PAIR_PROBE] = result_place(w, side)
-            job[words.PAIR_STORED] = result_place(w, stored)
-            job[words.PAIR_ROOM] = RESULT_SIZE - filled
-            test[FOUND] = 0
-            answer = call(refine, address)  # 2: all pairs were looked at, 1: there is no room for more, 0: it raised
-            done = answer == 2
-            w.filled = filled + test[FOUND]
-            if answer == 0:
-                w.failed_job = RAISED
+            search.pair_probe, search.pair_stored = result_place(w, side), result_place(w, other)
+            search.pair_room, search.found = RESULT_SIZE - w.filled, 0
+            answer = call(search.refine, address)
+            done = answer == TESTED
+            w.filled += search.found
+            if answer == RAISED:
+                w.failed = EXCEPTION
                 return FAULT
-            if trouble_of(job)[0]:
-                w.failed_job = row
+            if search.fault[0]:
+                w.failed = 2 * side + np.int64(tape)
                 return FAULT
             if not done:
                 hand_over(w, True)
-    record_at(w.status, Status).comparisons += path[COMPARED]
+    record_at(w.status, Status).comparisons += search.compared
     return STOPPED
-
-
-@inner(forceinline=True)
-def segment_of(w, side):
-    return records_at(w.segments, 2, Segment)[side]
-
-
-@inner(forceinline=True)
-def kernels_of(w, side):
-    return records_at(w.kernels, 2, Kernels)[side]
 
 
 @inner

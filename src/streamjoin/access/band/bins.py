@@ -1,95 +1,89 @@
-"""The grid of a run: how finely it is cut into cells, which cell a tuple falls into, the order of tuples by cell.
-
-A grid is part of a run's box, an array of BOX_FIELDS rows with one value per dimension; see `layout.py`.
-"""
+"""The grid of a run: how finely it is cut into bins, which bin a tuple falls into, the order of tuples by bin."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from streamjoin.access.layout import CELLS, FINITE_HIGH, FINITE_LOW, HIGH, LOW, ORIGIN, SCALE, WIDTH
 from streamjoin.codegen.intrinsics import FARTHEST
-from streamjoin.codegen.jit import inner, njit
+from streamjoin.codegen.jit import inner
 
-TUPLES_PER_CELL = 4
-CELLS_PER_PROBE_LAST = 4  # cells across a probe's box in the last dimension, where they are contiguous
-DENSE = 6.0  # tuples in a probe's box from which on two cells across it pay in the others, where each costs a jump
+TUPLES_PER_BIN = 4
+BINS_PER_PROBE_LAST = 4  # bins across a probe's box in the last dimension, where they are contiguous
+DENSE = 6.0  # tuples in a probe's box from which on two bins across it pay in the others, where each costs a jump
 TOLD_APART = 65536  # key hashes
 
 
 @inner(forceinline=True)
-def cell_of(value, origin, scale, cells):
-    """The cell of a coordinate: monotone, so that a range of coordinates lies in the range of its ends' cells."""
-    return np.int64(min(max((np.float64(value) - origin) * scale, 0.0), cells - 1.0))
+def bin_of(value, origin, scale, bins):
+    """The bin of a coordinate: monotone, so that a range of coordinates lies in the range of its ends' bins."""
+    return np.int64(min(max((np.float64(value) - origin) * scale, 0.0), bins - 1.0))
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
-def choose_grid(n, keys, box, reach):
-    """Cuts a run of n tuples with about `keys` distinct keys into cells. Returns the hash buckets in front of them.
+@inner(error_model="numpy")
+def choose_grid(n, keys, run, probe_width, dims):
+    """Cuts a run of n tuples with about `keys` distinct keys into bins, and key hashes into buckets in front of them.
 
     Enough that a probe reads little in vain, not more than the tuples pay for: fewer than n / 2, or one, which is the
-    room that the directory has. A probe looks across the widest box and its own reach (nan: unknown). Dimensions that
+    room that the directory has. A probe looks across the widest box and its own width (nan: unknown). Dimensions that
     this does not cut stay whole; the others share what the number of tuples allows in proportion to how far a probe's
     box is from covering them.
     """
-    dims, buckets, budget = box.shape[1], 1, max(1, n // TUPLES_PER_CELL)
+    buckets, budget = 1, max(1, n // TUPLES_PER_BIN)
     while buckets < min(keys, budget) and 4 * buckets < n:
         buckets *= 2
-    budget = max(1, budget // buckets)
+    run.buckets, budget = buckets, max(1, budget // buckets)
     inside = np.float64(n) / buckets  # tuples in a probe's box
-    for d in range(dims):  # CELLS first holds how many are wanted, zero where nothing is to be cut
-        span, box[CELLS, d] = box[FINITE_HIGH, d] - box[FINITE_LOW, d], 0.0
+    for d in range(dims):  # bins first holds how many are wanted, zero where nothing is to be cut
+        span, run.bins[d] = run.finite_high[d] - run.finite_low[d], 0.0
         if span > 0:
-            look = box[WIDTH, d] + (0.0 if np.isnan(reach[d]) else reach[d])
+            look = run.width[d] + (0.0 if np.isnan(probe_width[d]) else probe_width[d])
             across = min(span / look, np.float64(budget)) if look > 0 else np.float64(budget)
             if across > 2:
-                box[CELLS, d] = across
+                run.bins[d] = across
                 inside /= across
     for d in range(dims):
-        box[CELLS, d] *= CELLS_PER_PROBE_LAST if d == dims - 1 else 2 if inside >= DENSE else 1
+        run.bins[d] *= BINS_PER_PROBE_LAST if d == dims - 1 else 2 if inside >= DENSE else 1
     factor, settled = 1.0, budget == 1
     while not settled:
         cut, product = 0, 1.0
         for d in range(dims):
-            if box[CELLS, d] > 0:
-                cut, product = cut + 1, product * box[CELLS, d]
+            if run.bins[d] > 0:
+                cut, product = cut + 1, product * run.bins[d]
         factor = min(1.0, (budget / product) ** (1.0 / max(cut, 1)))
         settled = True
         for d in range(dims):
-            if 0 < box[CELLS, d] * factor < 1.5:
-                box[CELLS, d], settled = 0.0, False
+            if 0 < run.bins[d] * factor < 1.5:
+                run.bins[d], settled = 0.0, False
     for d in range(dims):
-        low, cells = box[FINITE_LOW, d], np.floor(box[CELLS, d] * factor) if budget > 1 else 0.0
-        box[CELLS, d] = max(1.0, cells)
-        box[SCALE, d] = cells / (box[FINITE_HIGH, d] - low) if cells > 1 else 0.0
-        box[ORIGIN, d] = low if np.isfinite(low) else 0.0
-    return buckets
+        low, bins = run.finite_low[d], np.floor(run.bins[d] * factor) if budget > 1 else 0.0
+        run.bins[d] = max(1.0, bins)
+        run.scale[d] = bins / (run.finite_high[d] - low) if bins > 1 else 0.0
+        run.origin[d] = low if np.isfinite(low) else 0.0
 
 
-@njit(nogil=True, cache=True)
-def total_cells(box, buckets):
-    total = np.int64(buckets)
-    for d in range(box.shape[1]):
-        total *= np.int64(box[CELLS, d])
+@inner
+def total_bins(run, dims):
+    total = run.buckets
+    for d in range(dims):
+        total *= np.int64(run.bins[d])
     return total
 
 
-@njit(nogil=True, cache=True)
-def coarsen(box, buckets, most):
-    """Joins neighbouring cells, the last dimension first, until at most `most` are left; returns the hash buckets."""
-    for d in range(box.shape[1] - 1, -1, -1):
-        while box[CELLS, d] > 1 and total_cells(box, buckets) > most:
-            box[CELLS, d] = np.ceil(box[CELLS, d] / 2)
-            box[SCALE, d] /= 2
-    while buckets > 1 and total_cells(box, buckets) > most:
-        buckets //= 2
-    return buckets
+@inner
+def coarsen(run, most, dims):
+    """Joins neighbouring bins, the last dimension first, until at most `most` are left."""
+    for d in range(dims - 1, -1, -1):
+        while run.bins[d] > 1 and total_bins(run, dims) > most:
+            run.bins[d] = np.ceil(run.bins[d] / 2)
+            run.scale[d] /= 2
+    while run.buckets > 1 and total_bins(run, dims) > most:
+        run.buckets //= 2
 
 
-@njit(nogil=True, cache=True)
-def extent(coord, begin, end, box):
+@inner
+def extent(coord, begin, end, run, dims):
     """Smallest and largest coordinate per dimension of tuples begin..end-1; again without those at an axis' end."""
-    for d in range(box.shape[1]):
+    for d in range(dims):
         small, large = np.float32(np.inf), np.float32(-np.inf)
         small_finite, large_finite = np.float32(np.inf), np.float32(-np.inf)
         for j in range(begin, end):
@@ -97,11 +91,11 @@ def extent(coord, begin, end, box):
             small, large = min(small, value), max(large, value)
             if abs(value) < FARTHEST:
                 small_finite, large_finite = min(small_finite, value), max(large_finite, value)
-        box[LOW, d], box[HIGH, d] = small, large
-        box[FINITE_LOW, d], box[FINITE_HIGH, d] = small_finite, large_finite
+        run.low[d], run.high[d] = small, large
+        run.finite_low[d], run.finite_high[d] = small_finite, large_finite
 
 
-@njit(nogil=True, cache=True)
+@inner
 def new_keys(key, begin, end, seen):
     """How many hashes of tuples begin..end-1 were not yet `seen`, a bitmap that tells TOLD_APART of them apart."""
     count = 0
@@ -114,35 +108,35 @@ def new_keys(key, begin, end, seen):
     return count
 
 
-@njit(nogil=True, cache=True)
-def number_cells(coord, key, begin, count, box, buckets, cell):
-    """The cells, row-major, of tuples begin..begin+count-1."""
-    if buckets > 1:
+@inner
+def number_bins(coord, key, begin, count, run, dims, bins):
+    """The bins, row-major, of tuples begin..begin+count-1."""
+    if run.buckets > 1:
         for k in range(count):
-            cell[k] = key[begin + k] & np.uint32(buckets - 1)
+            bins[k] = key[begin + k] & np.uint32(run.buckets - 1)
     else:
         for k in range(count):
-            cell[k] = np.uint32(0)
-    for d in range(box.shape[1]):
-        origin, scale, cells = box[ORIGIN, d], box[SCALE, d], box[CELLS, d]
-        if cells > 1:
+            bins[k] = np.uint32(0)
+    for d in range(dims):
+        origin, scale, number = run.origin[d], run.scale[d], run.bins[d]
+        if number > 1:
             for k in range(count):
-                cell[k] = np.uint32(cell[k] * np.int64(cells) + cell_of(coord[d, begin + k], origin, scale, cells))
+                bins[k] = np.uint32(bins[k] * np.int64(number) + bin_of(coord[d, begin + k], origin, scale, number))
 
 
-@njit(nogil=True, cache=True)
-def order_by_cell(coord, key, begin, end, box, buckets, starts, order):
-    """Counting sort: fills `starts` (one per cell, and the end) and `order` (offsets from begin, cell by cell)."""
-    n, total = end - begin, len(starts) - 1
-    cell = np.empty(n, np.uint32)
-    number_cells(coord, key, begin, n, box, buckets, cell)
-    for c in range(total + 1):
-        starts[c] = 0
+@inner
+def order_by_bin(coord, key, begin, end, run, dims, starts, order):
+    """Counting sort: fills `starts` (one per bin, and the end) and `order` (offsets from begin, bin by bin)."""
+    n, total = end - begin, total_bins(run, dims)
+    bins = np.empty(n, np.uint32)
+    number_bins(coord, key, begin, n, run, dims, bins)
+    for b in range(total + 1):
+        starts[b] = 0
     for k in range(n):
-        starts[cell[k]] += np.uint32(1)
-    for c in range(total):
-        starts[c + 1] += starts[c]
-    for k in range(n - 1, -1, -1):  # backwards from the ends of the cells: stable, and leaves their starts
-        place = starts[cell[k]] - np.uint32(1)
-        starts[cell[k]] = place
+        starts[bins[k]] += np.uint32(1)
+    for b in range(total):
+        starts[b + 1] += starts[b]
+    for k in range(n - 1, -1, -1):  # backwards from the ends of the bins: stable, and leaves their starts
+        place = starts[bins[k]] - np.uint32(1)
+        starts[bins[k]] = place
         order[place] = k

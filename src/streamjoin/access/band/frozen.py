@@ -1,139 +1,76 @@
 """Runs that lie still: one ordered run as plain arrays, to be kept in a file and probed where it lies.
 
-A store takes tuples in and lets them go; here a batch is ordered once and never changes. Whoever keeps such runs,
-in order of time, has a window whose probes cost what those of a band store cost, and whose parts survive a process.
+A segment takes tuples in and lets them go; here a batch is ordered once and never changes. Whoever keeps such runs,
+in order of time, has a window whose probes cost what those of a band segment cost, and whose parts survive a process.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import ModuleType
 
 import numpy as np
 
-from streamjoin.access.band.bins import total_cells
-from streamjoin.access.band.index import BandStore
-from streamjoin.access.band.search import FEW, aim, candidates
-from streamjoin.access.layout import (
-    BEGIN,
-    BUCKETS,
-    END,
-    FIRST_AT,
-    KEYED,
-    LAST_AT,
-    LIVE,
-    NEWEST,
-    RUN_COUNT,
-    STATE_FIELDS,
-    Band,
-    Probes,
-    Ranges,
-    Stored,
-)
-from streamjoin.access.segment import Store, Trouble
+from streamjoin.access.band.index import BandSegment
+from streamjoin.access.band.records import Run
 from streamjoin.access.simd import LANES
-from streamjoin.access.tuples import Shape, Tuples
-from streamjoin.codegen.records import Array
+from streamjoin.access.tuples import Tuples, addresses
+from streamjoin.codegen.records import Array, address
 
 Arrays = Mapping[str, Array]
 
 
-def freeze(store: BandStore, batch: Tuples, reach: Array | None = None) -> dict[str, Array]:
-    """A batch of at least one tuple as one ordered run. `reach`: how wide the boxes are that will probe it."""
-    if reach is not None:
-        store.band.reach[:] = reach
-    store.build(batch)
-    band, stored, n, dims = store.band, store.stored, len(batch), store.shape.dims
-    cells = int(total_cells(band.boxes[0], int(band.runs[0, BUCKETS])))
-    coord = np.zeros((dims, n + LANES), np.float32)
-    coord[:, :n] = stored.coord[:, :n]
+def freeze(builder: BandSegment, batch: Tuples, probe_width: Array) -> dict[str, Array]:
+    """A batch of at least one tuple as one ordered run. `probe_width`: how wide the boxes are that will probe it."""
+    n, dims = len(batch), builder.shape.dims
+    builder.band.probe_width[:dims] = probe_width
+    builder.build(batch)
+    count, (run,) = len(builder.shape.columns), builder.runs
+    columns, coord, rest = builder.columns, np.zeros((dims, n + LANES), np.float32), builder.arrays[count + dims :]
+    coord[:, :n] = [axis[:n] for axis in builder.arrays[count : count + dims]]
+    bins = int(run.buckets * run.bins[:dims].prod())
     return {
-        "run": band.runs[:1].copy(),
-        "box": band.boxes[:1].copy(),
-        "directory": band.directory[: cells + 1].copy(),
+        "run": builder.runs.view(np.int64).copy(),
+        "directory": rest[-1][: bins + 1].copy(),
         "coord": coord,
-        "key": stored.key[:n].copy() if store.shape.keyed else np.zeros(1, np.uint32),
-        "at": stored.at[:n].copy(),
-        "number": stored.number[:n].copy(),
-        **{f"column{k}": column[:n].copy() for k, column in enumerate(stored.columns)},
+        "key": rest[2][:n].copy() if builder.shape.keyed else np.zeros(1, np.uint32),
+        "at": rest[0][:n].copy(),
+        "number": rest[1][:n].copy(),
+        **{f"column{k}": column[:n].copy() for k, column in enumerate(columns)},
     }
 
 
-class RunReader(Store):
-    """Probes frozen runs, one after the other: `attach` one, then `probe`."""
+class FrozenRun(BandSegment):
+    """Probes frozen runs, one after the other: `open` one, then search."""
 
-    access = "band"
-
-    def __init__(self, shape: Shape, exact: ModuleType, trouble: Trouble) -> None:
-        super().__init__(shape, exact, trouble)
-        self._straight = np.zeros(0, np.uint32)
-        self._length = 0
-        nothing = np.zeros(1, np.int64)
-        self._spare = {
-            "columns": np.zeros((2, 1), np.int64),
-            "jobs": np.zeros((1, 1), np.int64),
-            "seen": np.zeros((1, 1), np.uint64),
-            "held": nothing.astype(np.bool_),
-            "target": nothing.astype(np.uint32),
-        }
-
-    @property
-    def stored(self) -> Stored:
-        return self._stored
-
-    @property
-    def newest(self) -> int:
-        return self._length - 1
-
-    def __len__(self) -> int:
-        return self._length
-
-    def attach(self, run: Arrays) -> RunReader:
+    def open(self, run: Arrays) -> FrozenRun:
         """From here on, this run is the window. Its tuples are numbered from 0."""
-        n, dims = len(run["at"]), self.shape.dims
-        columns = tuple(run[f"column{k}"] for k in range(len(self.shape.columns)))
-        self._length = n
-        self._stored = Stored(columns, run["coord"], run["key"], run["at"], run["number"])
-        state = np.zeros(STATE_FIELDS, np.int64)
-        state[NEWEST], state[LIVE], state[RUN_COUNT], state[KEYED] = n - 1, n, 1, self.shape.keyed
-        self._band = Band(
-            state=state,
-            coord=run["coord"],
-            key=run["key"],
-            runs=run["run"],
-            boxes=run["box"],
-            directory=run["directory"],
-            reach=np.full(dims, np.nan),
-            **self._spare,
-        )
+        n, band, record = len(run["at"]), self.band, self.record
+        coord, at, number, key = run["coord"], run["at"], run["number"], run["key"]
+        columns = [run[f"column{k}"] for k in range(len(self.shape.columns))]
+        self.arrays = (*columns, *coord, at, number, *[key] * self.shape.keyed, run["directory"])
+        self._columns = addresses(self.arrays)
+        self._use_runs(_runs(run))
+        band.run_count, band.live, band.directory = 1, n, address(run["directory"])
+        band.probe_width[:] = np.nan
+        record.stop, record.room, record.columns, record.stride = n, n, address(self._columns), coord.shape[1]
+        record.coord, record.key, record.at, record.number = map(address, (coord, key, at, number))
         return self
 
-    def insert(self, batch: Tuples) -> None:
-        raise NotImplementedError("a frozen run takes no arrivals; freeze() makes a new one")
 
-    def expire(self, horizon: int) -> None:
-        raise NotImplementedError("a frozen run is dropped as a whole by whoever keeps it")
-
-    def _aim(self, batch: Tuples) -> Tuples:
-        n = len(batch)
-        if n > len(self._straight):
-            self._straight = np.arange(n, dtype=np.uint32)
-        if n < FEW:
-            return batch
-        order = np.empty(n, np.uint32)
-        aim(self._band, batch.probes, 0, n, order)
-        return batch.probing(order, self.shape.keyed)
-
-    def _candidates(self, probes: Probes, ranges: Ranges, cursor: Array) -> bool:
-        return bool(candidates(probes, self._straight, len(probes.since), self._band, ranges, cursor))
+def _runs(run: Arrays) -> Array:
+    return run["run"].reshape(-1).view(Run.dtype)
 
 
 def span(run: Arrays) -> tuple[int, int]:
     """The smallest and the largest place in a run."""
-    return int(run["run"][0, FIRST_AT]), int(run["run"][0, LAST_AT])
+    (first,) = _runs(run)
+    return int(first.first_at), int(first.last_at)
 
 
 def check(run: Arrays) -> bool:
     """Does a run hold together? Guards against files that are not what they should be."""
-    n = len(run["at"])
-    return bool(run["run"][0, BEGIN] == 0 and run["run"][0, END] == n and len(run["number"]) == n)
+    n, words = len(run["at"]), run["run"]
+    if words.nbytes != Run.dtype.itemsize:
+        return False
+    (first,) = _runs(run)
+    return bool(first.begin == 0 and first.end == n and len(run["number"]) == n)

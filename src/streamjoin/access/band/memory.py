@@ -10,43 +10,38 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, types
 
-from streamjoin.access.layout import BEGIN, CAPACITY, END, HELD, JOB_COUNT, LIVE, NURSERY, PAGE, RUN_COUNT, TOP
-from streamjoin.codegen.intrinsics import pointer
-from streamjoin.codegen.jit import inner, njit
+from streamjoin.access.band.records import EVERYWHERE, merges_of, runs_of
+from streamjoin.access.records import Column
+from streamjoin.codegen.intrinsics import pointer, records_at
+from streamjoin.codegen.jit import inner
 
 GRANULE = 64  # runs begin at multiples of this
 BLOCK = 1024  # positions that are held or not
 KEPT = 1.35  # held positions per tuple before memory is given back: a quarter of the window may be merged at a time
 GIVEN_BACK = 512  # blocks at a time
-EVERYWHERE = 1 << 60
 DONT_NEED = 4  # MADV_DONTNEED
 
 madvise = types.ExternalFunction("madvise", types.int32(types.uintp, types.uintp, types.int32))
 
 
-@inner(forceinline=True)
-def address_of(array):
-    return np.int64(array.ctypes.data)
-
-
 @inner(error_model="numpy", forceinline=True)
-def scattered(column, start, count, begin, target):
+def scattered(to, source, start, count, begin, target):
     for k in range(count):
-        column[begin + target[k]] = column[start + k]
+        to[begin + target[k]] = source[start + k]
 
 
 @inner(error_model="numpy")
-def scatter_column(size, address, start, count, begin, target):
-    """Copies the value at position start + k of a column to position begin + target[k], for k in 0..count-1."""
-    a = pointer(address)
-    if size == 8:
-        scattered(carray(a, EVERYWHERE, np.uint64), start, count, begin, target)
-    elif size == 4:
-        scattered(carray(a, EVERYWHERE, np.uint32), start, count, begin, target)
-    elif size == 2:
-        scattered(carray(a, EVERYWHERE, np.uint16), start, count, begin, target)
+def scatter_column(each, to, source, start, count, begin, target):
+    """Copies the value at position start + k of a column to position begin + target[k] of another one."""
+    a, b = pointer(to), pointer(source)
+    if each == 8:
+        scattered(carray(a, EVERYWHERE, np.uint64), carray(b, EVERYWHERE, np.uint64), start, count, begin, target)
+    elif each == 4:
+        scattered(carray(a, EVERYWHERE, np.uint32), carray(b, EVERYWHERE, np.uint32), start, count, begin, target)
+    elif each == 2:
+        scattered(carray(a, EVERYWHERE, np.uint16), carray(b, EVERYWHERE, np.uint16), start, count, begin, target)
     else:
-        scattered(carray(a, EVERYWHERE, np.uint8), start, count, begin, target)
+        scattered(carray(a, EVERYWHERE, np.uint8), carray(b, EVERYWHERE, np.uint8), start, count, begin, target)
 
 
 @inner(error_model="numpy", forceinline=True)
@@ -55,22 +50,29 @@ def rounded_up(position, unit):
 
 
 @inner(error_model="numpy")
-def next_taken(state, runs, position):
+def in_use(band, k):
+    """The k-th stretch of positions that is in use: of a run, or for the result of a merge."""
+    return runs_of(band)[k] if k < band.run_count else merges_of(band)[k - band.run_count].result
+
+
+@inner(error_model="numpy")
+def next_taken(band, position):
     """Begin and end of the first stretch of positions that is in use and ends behind this one; the capacity if none."""
-    begin, end = state[CAPACITY], state[CAPACITY]
-    for k in range(-state[JOB_COUNT], state[RUN_COUNT]):  # the jobs' rows are the last ones
-        behind = rounded_up(runs[k, END], GRANULE)
-        if behind > position and runs[k, BEGIN] < begin:
-            begin, end = runs[k, BEGIN], behind
+    begin, end = band.capacity, band.capacity
+    for k in range(band.run_count + band.merge_count):
+        run = in_use(band, k)
+        behind = rounded_up(run.end, GRANULE)
+        if behind > position and run.begin < begin:
+            begin, end = run.begin, behind
     return begin, end
 
 
 @inner(error_model="numpy")
-def best_fit(state, runs, size, low, high):
+def best_fit(band, size, low, high):
     """The begin of the smallest free stretch within low..high-1 that has room for `size` positions, or -1."""
     best, smallest, position = -1, high + 1, low
     while position + size <= high:
-        begin, end = next_taken(state, runs, position)
+        begin, end = next_taken(band, position)
         room = min(begin, high) - position
         if size <= room and room < smallest:
             best, smallest = position, room
@@ -79,55 +81,59 @@ def best_fit(state, runs, size, low, high):
 
 
 @inner(error_model="numpy")
-def place(state, runs, size, small):
+def place(band, size, small):
     """The begin of a free stretch for a run of `size` tuples, or -1. Small runs stay among themselves if they can."""
-    nursery, begin = state[NURSERY], -1
-    if small:
-        begin = best_fit(state, runs, size, 0, nursery)
-    return begin if begin >= 0 else best_fit(state, runs, size, nursery, state[CAPACITY])
+    begin = best_fit(band, size, 0, band.nursery) if small else -1
+    return begin if begin >= 0 else best_fit(band, size, band.nursery, band.capacity)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
-def hold(state, held, begin, end):
+@inner(forceinline=True)
+def held_of(band):
+    return carray(pointer(band.held), (band.capacity // BLOCK,), np.bool_)
+
+
+@inner(error_model="numpy")
+def hold(band, begin, end):
     """Notes that positions begin..end-1 are written to."""
+    held = held_of(band)
     for block in range(begin // BLOCK, (end - 1) // BLOCK + 1):
         if not held[block]:
             held[block] = True
-            state[HELD] += 1
-    state[TOP] = max(state[TOP], rounded_up(end, BLOCK))
+            band.held_count += 1
+    band.top = max(band.top, rounded_up(end, BLOCK))
 
 
 @inner(error_model="numpy")
-def touch(columns, which, begin, end, page):
+def touch(column, begin, end, page):
     """Writes to every page of positions begin..end-1 of one array, so that the memory is there when it is needed."""
-    address, size = columns[0, which], columns[1, which]
-    memory = carray(pointer(address), EVERYWHERE, np.uint8)
-    for place in range(begin * size, end * size, page):
-        memory[place] = 0
+    memory = carray(pointer(column.start), EVERYWHERE, np.uint8)
+    for byte in range(begin * column.each, end * column.each, page):
+        memory[byte] = 0
     if end > begin:
-        memory[end * size - 1] = 0
+        memory[end * column.each - 1] = 0
 
 
 @inner(error_model="numpy", forceinline=True)
-def in_vain(state):
+def in_vain(band):
     """How many blocks are held beyond what is kept; all of them if the window is empty."""
-    allowed = np.int64(state[LIVE] * KEPT) + state[NURSERY] if state[LIVE] else 0
-    return state[HELD] - allowed // BLOCK
+    allowed = np.int64(band.live * KEPT) + band.nursery if band.live else 0
+    return band.held_count - allowed // BLOCK
 
 
 @inner(error_model="numpy")
-def give_back(state, runs, held, columns):
+def give_back(band):
     """Has the operating system take back some of what is held in vain, the last positions first."""
-    left = min(in_vain(state), GIVEN_BACK) if state[LIVE] else state[HELD]
-    floor = state[NURSERY] if state[LIVE] else 0
-    while state[TOP] > floor and not held[state[TOP] // BLOCK - 1]:
-        state[TOP] -= BLOCK
-    last = state[TOP]
+    left = min(in_vain(band), GIVEN_BACK) if band.live else band.held_count
+    floor, held = band.nursery if band.live else 0, held_of(band)
+    while band.top > floor and not held[band.top // BLOCK - 1]:
+        band.top -= BLOCK
+    last = band.top
     while left > 0 and last > floor:
         first, before = floor, floor  # the free stretch below `last`, and where what lies before it begins
-        for k in range(-state[JOB_COUNT], state[RUN_COUNT]):
-            if runs[k, BEGIN] < last and runs[k, END] > first:
-                first, before = rounded_up(runs[k, END], GRANULE), runs[k, BEGIN]
+        for k in range(band.run_count + band.merge_count):
+            run = in_use(band, k)
+            if run.begin < last and run.end > first:
+                first, before = rounded_up(run.end, GRANULE), run.begin
         block = last // BLOCK
         while left > 0 and block * BLOCK > first:
             stop = block
@@ -136,16 +142,17 @@ def give_back(state, runs, held, columns):
                 held[block] = False
             if stop > block:
                 left -= stop - block
-                state[HELD] -= stop - block
-                free_pages(columns, block * BLOCK, stop * BLOCK, state[PAGE])
+                band.held_count -= stop - block
+                free_pages(band, block * BLOCK, stop * BLOCK)
             block -= 1
         last = before
 
 
 @inner(error_model="numpy")
-def free_pages(columns, begin, end, page):
-    for which in range(columns.shape[1]):
-        address, size = columns[0, which], columns[1, which]
-        first, last = rounded_up(address + begin * size, page), (address + end * size) // page * page
+def free_pages(band, begin, end):
+    columns = records_at(band.columns, band.column_count, Column)
+    for which in range(band.column_count):
+        start, each = columns[which].start, columns[which].each
+        first, last = rounded_up(start + begin * each, band.page), (start + end * each) // band.page * band.page
         if last > first:
             madvise(np.uint64(first), np.uint64(last - first), DONT_NEED)

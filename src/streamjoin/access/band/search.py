@@ -1,6 +1,6 @@
-"""Access by band: runs ordered by the cell of their tuples' boxes, so that a probe reads a few contiguous ranges.
+"""Access by band: runs ordered by the bin of their tuples' boxes, so that a probe reads a few contiguous ranges.
 
-cell = (hash bucket, cell of dimension 0, ..., cell of dimension D-1), row-major; the last dimension is contiguous.
+bin = (hash bucket, bin of dimension 0, ..., bin of dimension D-1), row-major; the last dimension is contiguous.
 A probe [lo, hi] meets stored boxes whose coordinate lies in [lo - width, hi], width being the widest box of the run.
 """
 
@@ -8,78 +8,88 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamjoin.access.band.bins import cell_of, coarsen, order_by_cell, total_cells
-from streamjoin.access.layout import (
-    BEGIN,
-    BUCKETS,
-    CELLS,
-    COMPARED,
-    COUNT,
-    DIRECTORY,
-    END,
-    FIRST_AT,
-    HIGH,
-    LAST_AT,
-    LOW,
-    ORIGIN,
-    ROW,
-    RUN,
-    RUN_COUNT,
-    SCALE,
-    STEP,
-    WIDTH,
+from streamjoin.access.band.bins import bin_of, coarsen, order_by_bin, total_bins
+from streamjoin.access.band.records import EVERYWHERE, Band, Run, runs_of
+from streamjoin.access.records import Batch, Probing, Range, Stored
+from streamjoin.codegen.intrinsics import (
+    FARTHEST,
+    down32,
+    floats_at,
+    keys_at,
+    prefetch,
+    record_at,
+    records_at,
+    words_at,
 )
-from streamjoin.codegen.intrinsics import FARTHEST, down32, prefetch
-from streamjoin.codegen.jit import inner, njit
+from streamjoin.codegen.jit import inner, on_demand
 
 FEW = 256  # probes that are not worth ordering
 LAG = 64
 
 
-@njit(nogil=True, cache=True)
-def learn(band, lo, hi, first, stop):
-    """Follows the width of the probing boxes first..stop-1: the cells of later runs are cut to it."""
-    for d in range(len(band.reach)):
+@inner
+def learn(band, lo, hi, first, end):
+    """Follows the width of the probing boxes first..end-1: the bins of later runs are cut to it."""
+    for d in range(band.dims):
         total, seen = 0.0, 0
-        for i in range(first, stop):
+        for i in range(first, end):
             low, high = lo[d, i], hi[d, i]
             if abs(low) < FARTHEST and abs(high) < FARTHEST:
                 total += np.float64(high - low)
                 seen += 1
         if seen:
-            mean = total / seen
-            band.reach[d] = mean if np.isnan(band.reach[d]) else 0.9 * band.reach[d] + 0.1 * mean
+            mean, before = total / seen, band.probe_width[d]
+            band.probe_width[d] = mean if np.isnan(before) else 0.9 * before + 0.1 * mean
 
 
-@njit(nogil=True, cache=True)
-def aim(band, p, first, stop, order):
-    """Orders probes first..stop-1 by the cells of the largest run: neighbours then read what is in the cache."""
-    n, runs, largest = stop - first, band.runs, 0
-    if n < FEW or not band.state[RUN_COUNT]:
+@inner
+def put_in_order(band, hi, key, first, end, order):
+    """Orders probes first..end-1 by the bins of the largest run: neighbours then read what is in the cache."""
+    n, runs, largest = end - first, runs_of(band), 0
+    if n < FEW or not band.run_count:
         for k in range(n):
             order[k] = first + k
         return
-    for run in range(1, band.state[RUN_COUNT]):
-        if runs[run, END] - runs[run, BEGIN] > runs[largest, END] - runs[largest, BEGIN]:
-            largest = run
-    box = band.boxes[largest].copy()
-    buckets = coarsen(box, runs[largest, BUCKETS], 4 * n)
-    starts = np.empty(total_cells(box, buckets) + 1, np.uint32)
-    order_by_cell(p.hi, p.key, first, stop, box, buckets, starts, order)
+    for k in range(1, band.run_count):
+        if runs[k].end - runs[k].begin > runs[largest].end - runs[largest].begin:
+            largest = k
+    grid = np.empty(1, Run)
+    grid[0] = runs[largest]
+    coarsen(grid[0], 4 * n, band.dims)
+    starts = np.empty(total_bins(grid[0], band.dims) + 1, np.uint32)
+    order_by_bin(hi, key, first, end, grid[0], band.dims, starts, order)
     for k in range(n):
         order[k] += np.uint32(first)
 
 
+@inner
+def aim_at(search, batch, band):
+    """Prepares a search: learns from its arrivals, and puts them into order."""
+    lo, hi = floats_at(batch.lo, band.dims, batch.stride), floats_at(batch.hi, band.dims, batch.stride)
+    key, order = keys_at(batch.key, search.end), keys_at(search.order, search.end - search.first)
+    learn(band, lo, hi, search.first, search.end)
+    put_in_order(band, hi, key, search.first, search.end, order)
+    search.ordered = search.end - search.first
+
+
+@on_demand
+def aim(address):
+    """The same for a caller who wants to see the order."""
+    search = record_at(address, Probing)
+    aim_at(search, record_at(search.batch, Batch), record_at(record_at(search.stored, Stored).index, Band))
+    return 1
+
+
 @inner(error_model="numpy", forceinline=True)
-def touched(p, i, box, first, last, here):
-    """Fills the cells per dimension that probe i touches in a run; returns the number of contiguous ranges, or 0."""
-    count, dims = 1, len(first)
+def touched(lo, hi, i, run, dims, first, last, here):
+    """Fills the bins per dimension that probe i touches in a run; returns the number of contiguous ranges, or 0."""
+    count = 1
     for d in range(dims):
-        low, high = down32(p.lo[d, i], box[WIDTH, d]), p.hi[d, i]
-        if high < box[LOW, d] or low > box[HIGH, d]:
+        low, high = down32(lo[d, i], run.width[d]), hi[d, i]
+        if high < run.low[d] or low > run.high[d]:
             return 0
-        first[d] = cell_of(low, box[ORIGIN, d], box[SCALE, d], box[CELLS, d])
-        last[d] = cell_of(high, box[ORIGIN, d], box[SCALE, d], box[CELLS, d])
+        first[d] = bin_of(low, run.origin[d], run.scale[d], run.bins[d])
+        last[d] = bin_of(high, run.origin[d], run.scale[d], run.bins[d])
         here[d] = first[d]
         if d < dims - 1:
             count *= last[d] - first[d] + 1
@@ -88,7 +98,7 @@ def touched(p, i, box, first, last, here):
 
 @inner(error_model="numpy", forceinline=True)
 def advance(here, first, last):
-    """The next combination of cells in all dimensions but the last."""
+    """The next combination of bins in all dimensions but the last."""
     for d in range(len(here) - 2, -1, -1):
         if here[d] < last[d]:
             here[d] += 1
@@ -97,72 +107,77 @@ def advance(here, first, last):
 
 
 @inner(error_model="numpy", forceinline=True)
-def settle(waiting, late, begin, directory, ranges, count):
-    """Turns cells into positions, now that their directory entries have come in. Returns the number of ranges."""
+def look_up(waiting, late, begin, directory, ranges, count):
+    """Turns bins into positions, now that their directory entries have come in. Returns the number of ranges."""
     for w in range(waiting):
-        start = begin + np.int64(directory[late[w, 1]])
+        found, start = ranges[count], begin + np.int64(directory[late[w, 1]])
         stop = begin + np.int64(directory[late[w, 2]])
-        ranges.probe[count], ranges.start[count], ranges.stop[count] = late[w, 0] >> 1, start, stop
-        ranges.inside[count] = late[w, 0] & 1
+        found.probe, found.start, found.stop, found.inside = late[w, 0] >> 1, start, stop, late[w, 0] & 1
         count += np.int64(start < stop)
     return count
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
-def candidates(p, order, probe_count, band, ranges, cursor):
-    """Probes order[0], order[1], ... against all runs. Fills `ranges`; returns False if there are more.
+@on_demand(error_model="numpy")
+def find(address):
+    """The arrivals of a search, in order, against all runs.
 
     Directory entries are asked for LAG ranges before they are read: most of them are not in the cache.
     """
-    runs, directory, dims = band.runs, band.directory, len(band.reach)
-    count, capacity = 0, len(ranges.probe) - LAG
+    search = record_at(address, Probing)
+    batch, band = record_at(search.batch, Batch), record_at(record_at(search.stored, Stored).index, Band)
+    if search.ordered == 0:
+        aim_at(search, batch, band)
+    runs, directory, dims = runs_of(band), keys_at(band.directory, EVERYWHERE), band.dims
+    lo, hi = floats_at(batch.lo, dims, batch.stride), floats_at(batch.hi, dims, batch.stride)
+    key, order = keys_at(batch.key, search.end), keys_at(search.order, search.ordered)
+    since, until = words_at(batch.since, search.end), words_at(batch.until, search.end)
+    ranges = records_at(search.ranges, search.range_room, Range)
+    count, capacity = 0, search.range_room - LAG
     first, last, here = np.empty(dims, np.int64), np.empty(dims, np.int64), np.empty(dims, np.int64)
     late, sizes = np.empty((LAG, 3), np.int64), np.empty(dims, np.int64)
-    for run in range(cursor[RUN], band.state[RUN_COUNT]):
-        box, mask, at = band.boxes[run], runs[run, BUCKETS] - 1, runs[run, DIRECTORY]
-        begin, first_at, last_at = runs[run, BEGIN], runs[run, FIRST_AT], runs[run, LAST_AT]
+    for which in range(search.run, band.run_count):
+        run = runs[which]
+        mask, at, begin, first_at, last_at = run.buckets - 1, run.directory, run.begin, run.first_at, run.last_at
         for d in range(dims):
-            sizes[d] = np.int64(box[CELLS, d])
-        waiting = 0
-        for k in range(cursor[STEP], probe_count):
+            sizes[d] = np.int64(run.bins[d])
+        waiting, done = 0, search.row
+        for k in range(search.step, search.ordered):
             i = np.int64(order[k])
-            since, until = p.since[i], p.until[i]
-            if since > last_at or until < first_at:
+            if since[i] > last_at or until[i] < first_at:
                 continue
-            mark = 2 * i + np.int64(since <= first_at and last_at <= until)
-            bucket = np.int64(p.key[i]) & mask if mask else np.int64(0)  # where there are no equalities, no keys
-            found = touched(p, i, box, first, last, here)
-            for row in range(found):
-                if row >= cursor[ROW]:
+            mark = 2 * i + np.int64(since[i] <= first_at and last_at <= until[i])
+            bucket = np.int64(key[i]) & mask if mask else np.int64(0)  # where there are no equalities, no keys
+            for row in range(touched(lo, hi, i, run, dims, first, last, here)):
+                if row >= done:
                     if waiting == LAG:
-                        count, waiting = settle(LAG, late, begin, directory, ranges, count), 0
+                        count, waiting = look_up(LAG, late, begin, directory, ranges, count), 0
                         if count >= capacity:
-                            cursor[RUN], cursor[STEP], cursor[ROW] = run, k, row
-                            add_up(ranges, count, cursor)
-                            return False
-                    cell = bucket
+                            search.run, search.step, search.row = which, k, row
+                            add_up(search, ranges, count)
+                            return 0
+                    entry = bucket
                     for d in range(dims - 1):
-                        cell = cell * sizes[d] + here[d]
-                    cell = at + cell * sizes[dims - 1]
-                    late[waiting, 0], late[waiting, 1] = mark, cell + first[dims - 1]
-                    late[waiting, 2] = cell + last[dims - 1] + 1
-                    prefetch(directory, cell + first[dims - 1])
+                        entry = entry * sizes[d] + here[d]
+                    entry = at + entry * sizes[dims - 1]
+                    late[waiting, 0], late[waiting, 1] = mark, entry + first[dims - 1]
+                    late[waiting, 2] = entry + last[dims - 1] + 1
+                    prefetch(directory, entry + first[dims - 1])
                     waiting += 1
                 advance(here, first, last)
-            cursor[ROW] = 0
-        count = settle(waiting, late, begin, directory, ranges, count)
-        cursor[STEP] = 0
+            done = 0
+        count = look_up(waiting, late, begin, directory, ranges, count)
+        search.step = search.row = 0
         if count >= capacity:
-            cursor[RUN] = run + 1
-            add_up(ranges, count, cursor)
-            return False
-    cursor[RUN] = band.state[RUN_COUNT]
-    add_up(ranges, count, cursor)
-    return True
+            search.run = which + 1
+            add_up(search, ranges, count)
+            return 0
+    search.run = band.run_count
+    add_up(search, ranges, count)
+    return 1
 
 
 @inner(error_model="numpy", forceinline=True)
-def add_up(ranges, count, cursor):
-    cursor[COUNT] = count
+def add_up(search, ranges, count):
+    search.count = count
     for k in range(count):
-        cursor[COMPARED] += ranges.stop[k] - ranges.start[k]
+        search.compared += ranges[k].stop - ranges[k].start

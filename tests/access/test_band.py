@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from dataclasses import fields
 from fractions import Fraction
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,41 +14,25 @@ from hypothesis import strategies as st
 from numba import njit
 
 from streamjoin.access.band import index as band_module
-from streamjoin.access.band.bins import choose_grid, number_cells, total_cells
-from streamjoin.access.band.index import BandStore, as_source
+from streamjoin.access.band.bins import choose_grid, number_bins, total_bins
+from streamjoin.access.band.index import BandSegment
 from streamjoin.access.band.memory import BLOCK
-from streamjoin.access.band.runs import AT_ONCE, HEAD, LEAST_PACE, MOST_JOBS, PACE, insert
-from streamjoin.access.band.search import aim, candidates, learn
-from streamjoin.access.layout import (
-    BEGIN,
-    BOX_FIELDS,
-    CAPACITY,
-    CLOSED,
-    COUNT,
-    END,
-    FIELDS,
-    FINITE_HIGH,
-    FINITE_LOW,
-    HELD,
-    JOB_COUNT,
-    LIVE,
-    NEWEST,
-    RUN_COUNT,
-    WIDTH,
-    WORK,
-    Ranges,
-)
+from streamjoin.access.band.merge import AT_ONCE, HEAD
+from streamjoin.access.band.records import MOST_MERGES, Run
+from streamjoin.access.band.runs import LEAST_PACE, PACE, insert
+from streamjoin.access.band.search import aim, find
+from streamjoin.access.records import Probing, Range
 from streamjoin.access.tuples import Shape, Tuples
 from streamjoin.codegen.intrinsics import FARTHEST, up32
-from streamjoin.codegen.records import Array
+from streamjoin.codegen.records import Array, address
 from streamjoin.windows import FOREVER
 
 SIZES = tuple(np.dtype(kind) for kind in (np.bool_, np.int16, np.float32, np.int64))
 FIRST_NUMBER = (1 << 32) - 1000  # the stored half of a number comes round
 
 
-def empty(dims: int = 2, keyed: bool = False, columns: tuple[Any, ...] = SIZES) -> BandStore:
-    return BandStore(Shape(columns, dims, keyed), ModuleType("unused"), lambda *_: RuntimeError())
+def empty(dims: int = 2, keyed: bool = False, columns: tuple[Any, ...] = SIZES) -> BandSegment:
+    return BandSegment(Shape(columns, dims, keyed))
 
 
 class Stream:
@@ -92,36 +75,43 @@ class Stream:
         return self.batches[0]
 
 
-def numbers(store: BandStore, position: Array) -> Array:
-    """Tuple numbers, of which only the low half is stored."""
-    return store.newest - ((store.newest - store.stored.number[position].astype(np.int64)) & 0xFFFFFFFF)
+def stored(store: BandSegment, position: Array) -> Tuples:
+    """What a segment has at some positions; of numbers only the low half is stored."""
+    count, dims, newest = len(store.shape.columns), store.shape.dims, int(store.record.stop) - 1
+    kept = [array[position] for array in store.arrays[:-1]]
+    at, low, *key = kept[count + dims :]
+    number = newest - ((newest - low.astype(np.int64)) & 0xFFFFFFFF)
+    coord = np.array(kept[count : count + dims])
+    keys = key[0] if key else np.zeros(len(at), np.uint32)
+    return Tuples(tuple(kept[:count]), coord, coord, coord, coord[:, 0], keys, at, at, at, number)
 
 
-def found(store: BandStore, probes: Tuples, room: int = 1000) -> tuple[Array, Array]:
+def found(store: BandSegment, probes: Tuples, room: int = 1000) -> tuple[Array, Array]:
     """What a probe is offered: pairs of (index of the probe, tuple number). Looks at the stored tuples as well."""
-    ranges = Ranges(*(np.empty(room, kind) for kind in (np.int64, np.int64, np.int64, np.bool_)))
-    order, cursor = np.empty(len(probes), np.uint32), np.zeros(FIELDS, np.int64)
-    learn(store.band, probes.lo, probes.hi, 0, len(probes))
-    aim(store.band, probes.probes, 0, len(probes), order)
+    ranges, order, search = Range.array(room), np.empty(len(probes), np.uint32), Probing.new()
+    search.batch, search.stored, search.end = address(probes.record), store.address, len(probes)
+    search.order, search.ranges, search.range_room = address(order), address(ranges), room
+    aim(address(search))
     assert np.array_equal(np.sort(order), np.arange(len(probes)))
     who, where, inside, more = [], [], [], True
     while more:
-        more = not candidates(probes.probes, order, len(order), store.band, ranges, cursor)
-        count = cursor[COUNT]
-        lengths = ranges.stop[:count] - ranges.start[:count]
+        more = not find(address(search))
+        filled = ranges[: search.count]
+        lengths = filled["stop"] - filled["start"]
         assert (lengths > 0).all()
-        who.append(np.repeat(ranges.probe[:count], lengths))
-        inside.append(np.repeat(ranges.inside[:count], lengths))
-        shifts = np.repeat(ranges.start[:count] - np.cumsum(lengths) + lengths, lengths)
+        who.append(np.repeat(filled["probe"], lengths))
+        inside.append(np.repeat(filled["inside"].astype(bool), lengths))
+        shifts = np.repeat(filled["start"] - np.cumsum(lengths) + lengths, lengths)
         where.append(shifts + np.arange(lengths.sum()))
     probe, position = np.concatenate(who), np.concatenate(where)
-    at = store.stored.at[position]
+    offered = stored(store, position) if len(position) else probes.part(0, 0)
+    at = offered.at
     in_window = (probes.since[probe] <= at) & (at <= probes.until[probe])
     assert in_window[np.concatenate(inside)].all()
-    return probe, numbers(store, position)
+    return probe, offered.number
 
 
-def check(store: BandStore, stream: Stream, probes: Tuples, horizon: int) -> None:
+def check(store: BandSegment, stream: Stream, probes: Tuples, horizon: int) -> None:
     """Every tuple that can match and has not expired is found, none twice; all are as they were inserted."""
     consistent(store, stream)
     probe, number = found(store, probes)
@@ -137,31 +127,29 @@ def check(store: BandStore, stream: Stream, probes: Tuples, horizon: int) -> Non
         assert not len(missing)
 
 
-def consistent(store: BandStore, stream: Stream) -> None:
+def consistent(store: BandSegment, stream: Stream) -> None:
     """Runs do not overlap, and hold what was inserted."""
-    band, state = store.band, store.band.state
-    assert state[JOB_COUNT] <= MOST_JOBS
-    extents = sorted(
-        (int(band.runs[k, BEGIN]), int(band.runs[k, END])) for k in range(-state[JOB_COUNT], state[RUN_COUNT])
-    )
+    band = store.band
+    assert band.merge_count <= MOST_MERGES
+    used = [*store.runs, *(merge.result for merge in store.merges)]
+    extents = sorted((int(run.begin), int(run.end)) for run in used)
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(extents))
-    assert not extents or extents[-1][1] <= state[CAPACITY]
-    runs = [(int(run[BEGIN]), int(run[END])) for run in band.runs[: state[RUN_COUNT]]]
-    assert len(store) == sum(end - begin for begin, end in runs) == state[LIVE]
-    assert state[HELD] == band.held.sum()
-    assert all(band.held[begin // BLOCK : (end - 1) // BLOCK + 1].all() for begin, end in runs)
+    assert not extents or extents[-1][1] <= band.capacity
+    runs = [(int(run.begin), int(run.end)) for run in store.runs]
+    assert len(store) == sum(end - begin for begin, end in runs) == band.live
+    assert band.held_count == store.held.sum()
+    assert all(store.held[begin // BLOCK : (end - 1) // BLOCK + 1].all() for begin, end in runs)
     if not runs:
         return
-    position = np.concatenate([np.arange(begin, end) for begin, end in runs])
-    number = numbers(store, position)
-    index = number - FIRST_NUMBER
+    kept = stored(store, np.concatenate([np.arange(begin, end) for begin, end in runs]))
+    index = kept.number - FIRST_NUMBER
     assert len(np.unique(index)) == len(index)
-    assert np.array_equal(store.stored.at[position], stream.sent.at[index])
-    assert np.array_equal(store.stored.coord[:, position], stream.sent.coord[:, index])
+    assert np.array_equal(kept.at, stream.sent.at[index])
+    assert np.array_equal(kept.coord, stream.sent.coord[:, index])
     if stream.keyed:
-        assert np.array_equal(store.stored.key[position], stream.sent.key[index])
-    for column, sent in zip(store.stored.columns, stream.sent.columns, strict=True):
-        assert np.array_equal(column[position], sent[index])
+        assert np.array_equal(kept.key, stream.sent.key[index])
+    for column, sent in zip(kept.columns, stream.sent.columns, strict=True):
+        assert np.array_equal(column, sent[index])
 
 
 @pytest.fixture
@@ -189,21 +177,21 @@ def test_against_a_plain_list(dims: int, keyed: bool) -> None:
     probing.count = stream.count - 300
     check(store, stream, probing.batch(300), horizon)
     store.expire(FOREVER)
-    assert len(store) == store.nbytes == store.band.state[RUN_COUNT] == 0
-    assert store.newest == FIRST_NUMBER + stream.count - 1
+    assert len(store) == store.nbytes == store.band.run_count == 0
+    assert store.record.stop == FIRST_NUMBER + stream.count
 
 
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("keyed", [False, True])
 def test_small_arrays_that_grow_under_way(keyed: bool) -> None:
     store, stream, probing = empty(2, keyed), Stream(1, 2, keyed), Stream(2, 2, keyed)
-    capacities, jobs = set(), set()
+    capacities, merges = set(), set()
     for turn in range(90):
-        before = store.band.state[CAPACITY]
+        before = store.band.capacity
         store.insert(stream.batch(int(stream.random.choice([5, 900, 3000]))))
-        if store.band.state[CAPACITY] != before:
-            capacities.add(int(store.band.state[CAPACITY]))
-            jobs.add(int(store.band.state[JOB_COUNT]))
+        if store.band.capacity != before:
+            capacities.add(int(store.band.capacity))
+            merges.add(int(store.band.merge_count))
         if turn % 30 == 29:
             probing.count = stream.count - 100
             check(store, stream, probing.batch(30), -FOREVER)
@@ -216,7 +204,7 @@ def test_one_large_batch() -> None:
     store.insert(stream.batch(9 * AT_ONCE + 17))
     probing.count = stream.count
     check(store, stream, probing.batch(20), -FOREVER)
-    assert store.band.state[RUN_COUNT] < 20
+    assert store.band.run_count < 20
 
 
 def test_a_whole_window_that_then_lives_on() -> None:
@@ -224,33 +212,33 @@ def test_a_whole_window_that_then_lives_on() -> None:
         store, stream, probing = empty(2, keyed), Stream(5, 2, keyed), Stream(6, 2, keyed)
         store.expect(probing.batch(100))
         store.build(stream.batch(5000))
-        assert store.band.state[RUN_COUNT] == 1
+        assert store.band.run_count == 1
         for _ in range(10):
             store.insert(stream.batch(100))
         probing.count = stream.count
         check(store, stream, probing.batch(50), -FOREVER)
 
 
-def filled(jobs: int, keyed: bool = False, size: int = 4) -> tuple[BandStore, Stream]:
-    """A store in the middle of so many jobs."""
+def filled(merges: int, keyed: bool = False, size: int = 4) -> tuple[BandSegment, Stream]:
+    """A segment in the middle of so many merges."""
     store, stream = empty(2, keyed), Stream(7, 2, keyed)
     for _ in range(12):
         store.insert(stream.batch(AT_ONCE))
     for _ in range(100_000):
         store.insert(stream.batch(size))
-        if store.band.state[JOB_COUNT] == jobs:
+        if store.band.merge_count == merges:
             return store, stream
-    raise AssertionError("no job")
+    raise AssertionError("no merge")
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_probes_during_a_job(keyed: bool) -> None:
+def test_probes_during_a_merge(keyed: bool) -> None:
     store, stream = filled(1, keyed, 100)
     probing = Stream(8, 2, keyed)
     probing.count = stream.count
     probes = probing.batch(10)
     checked = 0
-    while store.band.state[JOB_COUNT]:
+    while store.band.merge_count:
         if checked % 40 == 0:
             check(store, stream, probes, -FOREVER)
         store.insert(stream.batch(4))
@@ -259,33 +247,33 @@ def test_probes_during_a_job(keyed: bool) -> None:
     check(store, stream, probes, -FOREVER)
 
 
-def test_expiry_during_a_job() -> None:
+def test_expiry_during_a_merge() -> None:
     store, stream = filled(1, size=100)
-    job_runs = store.band.runs[: store.band.state[RUN_COUNT]].copy()
-    first, last = store.band.jobs[0, :2]
+    merged = store.runs.copy()
+    first, last = int(store.merges[0].first), int(store.merges[0].last)
     assert last - first > 1
     probing = Stream(9)
     probing.count = stream.count
     probes = probing.batch(10)
-    half = int(job_runs[first, 3]) + 1  # the job's oldest run has expired, the next one has not
+    half = int(merged[first].last_at) + 1  # the merge's oldest run has expired, the next one has not
     before = len(store)
     store.expire(half)
-    assert store.band.state[JOB_COUNT] == 1 and store.band.jobs[0, 0] == 0
-    gone = sum(int(run[END] - run[BEGIN]) for run in job_runs[:first])
+    assert store.band.merge_count == 1 and store.merges[0].first == 0
+    gone = sum(int(run.end - run.begin) for run in merged[:first])
     assert len(store) == before - gone
     check(store, stream, probes, half)
-    while store.band.state[JOB_COUNT]:
+    while store.band.merge_count:
         store.insert(stream.batch(50))
     check(store, stream, probes, half)
 
 
-def test_a_job_whose_tuples_have_all_expired() -> None:
+def test_a_merge_whose_tuples_have_all_expired() -> None:
     store, stream = filled(1, size=100)
-    last = int(store.band.jobs[0, 1])
-    horizon = int(store.band.runs[:last, 3].max()) + 1
+    last = int(store.merges[0].last)
+    horizon = int(store.runs["last_at"][:last].max()) + 1
     store.insert(stream.batch(100))
     store.expire(horizon)
-    assert store.band.state[JOB_COUNT] == 0
+    assert store.band.merge_count == 0
     probing = Stream(10)
     probing.count = stream.count
     check(store, stream, probing.batch(10), horizon)
@@ -298,17 +286,16 @@ def test_no_insert_takes_long() -> None:
     store, stream = empty(columns=()), Stream(11, columns=())
     for _ in range(40):
         store.insert(stream.batch(AT_ONCE))
-    state, size, largest, most_runs, jobs = store.band.state, 32, 0, 0, 0
+    band, size, largest, most_runs, merges = store.band, 32, 0, 0, 0
     for _ in range(12 * AT_ONCE // size):
-        before = int(state[WORK])
+        before = int(band.work)
         store.insert(stream.batch(size))
-        state = store.band.state
-        largest = max(largest, int(state[WORK]) - before)
-        most_runs, jobs = max(most_runs, int(state[RUN_COUNT])), jobs + int(state[JOB_COUNT])
-    assert jobs > 100  # the bound was put to the test
+        largest = max(largest, int(band.work) - before)
+        most_runs, merges = max(most_runs, int(band.run_count)), merges + int(band.merge_count)
+    assert merges > 100  # the bound was put to the test
     assert largest <= max(PACE * size, LEAST_PACE) + 2 * AT_ONCE
     assert most_runs < 30
-    assert state[WORK] < 40 * stream.count
+    assert band.work < 40 * stream.count
 
 
 def test_memory_is_given_back_and_taken_again() -> None:
@@ -321,29 +308,39 @@ def test_memory_is_given_back_and_taken_again() -> None:
     per_tuple = store._position_bytes
     assert max(bytes_held) < 2.2 * window * per_tuple
     assert bytes_held[-1] < window * per_tuple
-    assert store.band.state[CAPACITY] > 100 * window  # address space
+    assert store.band.capacity > 100 * window  # address space
     consistent(store, stream)
 
 
 def test_compiled_code_owns_a_window() -> None:
     store, stream = empty(), Stream(13)
-    source, _columns = as_source(stream.batch(1000))
+    batch, record = stream.batch(1000), store.record
+    record.source, record.stop = address(batch.record), FIRST_NUMBER + 1000
     for first in range(0, 1000, 10):
-        assert insert(store.band, source, first, first + 10)
-    assert len(store) == 1000 and store.band.state[NEWEST] == FIRST_NUMBER + 999
+        record.begin, record.end = first, first + 10
+        assert insert(store.address)
+    assert len(store) == 1000
     probing = Stream(14)
     probing.count = 900
     check(store, stream, probing.batch(20), -FOREVER)
 
 
-def test_many_equal_tuples_need_no_cells() -> None:
+def test_many_equal_tuples_need_no_bins() -> None:
     store, stream = empty(), Stream(15)
     for _ in range(100):
         store.insert(stream.batch(300, values=1, widest=0))
-    assert store.band.state[CLOSED] > 0
+    assert store.band.closed > 0
     probing = Stream(16)
     probing.count = stream.count - 10
     check(store, stream, probing.batch(20, values=1), -FOREVER)
+
+
+@njit
+def grid(n, keys, run, probe_width, dims, coord, key, bins):
+    """Cuts a run into bins, and numbers those of tuples. Returns how many there are."""
+    choose_grid(n, keys, run, probe_width, dims)
+    number_bins(coord, key, 0, len(bins), run, dims, bins)
+    return total_bins(run, dims)
 
 
 def test_grids_are_paid_for_and_cover_all_coordinates() -> None:
@@ -351,18 +348,16 @@ def test_grids_are_paid_for_and_cover_all_coordinates() -> None:
     for _ in range(300):
         dims, n = int(random.integers(1, 4)), int(10 ** random.uniform(0, 5))
         keys = int(10 ** random.uniform(0, 5)) if random.random() < 0.5 else 1
-        box = np.zeros((BOX_FIELDS, dims))
-        box[FINITE_LOW] = random.normal(size=dims) * 1000
-        box[FINITE_HIGH] = box[FINITE_LOW] + random.choice([0, 1, 1e3, 1e12], dims)
-        box[WIDTH] = random.choice([0, 1, 1e3], dims)
-        reach = random.choice([np.nan, 0.0, 1.0, 1e5], dims)
-        buckets = choose_grid(n, keys, box, reach)
-        total = total_cells(box, buckets)
-        assert total + 1 <= max(2, (n + 1) // 2) and buckets & (buckets - 1) == 0  # room for the end of the last cell
+        run = Run.new()
+        run.finite_low[:dims] = random.normal(size=dims) * 1000
+        run.finite_high[:dims] = run.finite_low[:dims] + random.choice([0, 1, 1e3, 1e12], dims)
+        run.width[:dims] = random.choice([0, 1, 1e3], dims)
+        probe_width = random.choice([np.nan, 0.0, 1.0, 1e5], dims)
         coord = random.choice([-FARTHEST, 0.0, 1e3, 1e6, FARTHEST], (dims, 50)).astype(np.float32)
-        cell = np.empty(50, np.uint32)
-        number_cells(coord, random.integers(0, 1 << 32, 50).astype(np.uint32), 0, 50, box, buckets, cell)
-        assert (cell < total).all()
+        key, bins = random.integers(0, 1 << 32, 50).astype(np.uint32), np.empty(50, np.uint32)
+        total, buckets = grid(n, keys, run, probe_width, dims, coord, key, bins), int(run.buckets)
+        assert total + 1 <= max(2, (n + 1) // 2) and buckets & (buckets - 1) == 0  # room for the end of the last bin
+        assert (bins < total).all()
 
 
 @njit
