@@ -104,7 +104,8 @@ def written(tape: Tape, batch: Tuples) -> Array:
 
 @pytest.mark.parametrize("ways", [1, 3])
 def test_a_tape_that_grows_under_way(ways: int) -> None:
-    tape, stream, batches = Tape(Shape(COLUMNS, 2, True), 4, ways, 8, 100, blocks=False), Stream(3), []
+    tape, stream = Tape(Shape(COLUMNS, 2, True), 4, ways, 8, 100, blocks=False), Stream(3)
+    batches: list[Tuples] = []
     for _ in range(100):
         batch = stream.batch(1000, 5)
         if tape.head + 1000 - 1000 * max(len(batches) - 60, 0) > tape.most:
