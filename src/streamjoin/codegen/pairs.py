@@ -37,11 +37,12 @@ TEST_FRAME = (
     ROOM,
     OUT_R,
     OUT_S,
-    SINCE,  # the window: what an r meets of s
+    SINCE,  # the window: what an r meets of s, from a place until another, or so many ticks on
     UNTIL,
+    WIDTH,
     AT,
     TEST_COLUMNS,
-) = range(16)
+) = range(17)
 
 _BOUNDS = """
 
@@ -94,7 +95,12 @@ def test(address):
     return {DONE}
 """
 _IMPORTS = f"from numba import carray\nfrom {INTRINSICS} import axis, pointer, words_at\n"
-_NEAR = "(since[a] <= at[b]) & (at[b] <= until[a])"
+ANYWHERE, SAME_WIDTH, EACH = range(3)  # windows: all pairs lie in it; it is as wide for every r; it is not
+_NEAR = {
+    ANYWHERE: "",
+    SAME_WIDTH: "(np.uint64(at[b] - since[a]) <= width)",  # what comes before is very far behind
+    EACH: "((since[a] <= at[b]) & (at[b] <= until[a]))",
+}
 
 
 class PairProgram(Program):
@@ -138,25 +144,26 @@ class PairProgram(Program):
         )
         return load_module(head() + _IMPORTS + text)
 
-    def test(self, windowed: bool) -> ModuleType:
-        """The module whose `test` finds the pairs that match among candidates; `windowed`: the window decides, too."""
+    def test(self, window: int) -> ModuleType:
+        """The module whose `test` finds the pairs that match among candidates, and lie in such a window."""
         r, s = self.stored["r"], self.stored["s"]
         huge = "np.int64(0x7FFFFFFFFFFF)"  # positions are checked nowhere; arrays of any length do
         columns = [
             f"p = {_views('frame', TEST_COLUMNS, huge, r)}",
             f"w = {_views('frame', TEST_COLUMNS + len(r), huge, s)}",
         ]
-        if windowed:
-            columns += [
-                f"{name} = words_at(frame[{word}], {huge})"
-                for name, word in (("since", SINCE), ("until", UNTIL), ("at", AT))
-            ]
-        guarded = windowed and bool(self._costly("r"))
+        if window != ANYWHERE:
+            columns += [f"since, at = words_at(frame[{SINCE}], {huge}), words_at(frame[{AT}], {huge})"]
+        if window == SAME_WIDTH:
+            columns.append(f"width = np.uint64(frame[{WIDTH}])")
+        elif window == EACH:
+            columns.append(f"until = words_at(frame[{UNTIL}], {huge})")
+        near, guarded = _NEAR[window], bool(self._costly("r"))
         text = _TEST.format(
             words=TEST_COLUMNS + len(r) + len(s),
             columns="\n    ".join(columns),
-            guard=f"                if not ({_NEAR}):\n                    continue\n" if guarded else "",
-            near=f"{_NEAR} & " if windowed and not guarded else "",
+            guard=f"                if not {near}:\n                    continue\n" if near and guarded else "",
+            near=f"{near} & " if near and not guarded else "",
             **_names(),
         )
         return load_module(head() + _IMPORTS + self._embedded.text + self.match_text("r") + text, self._embedded.inject)

@@ -27,6 +27,7 @@ BITS, HASH_BITS, STRIP_BITS = 32, 32, 14  # most bits of a part of a key
 STRIPS = 2  # dimensions that are cut into strips, at most
 REACH = 6  # strips that an interval may touch, at most
 MIN_STRIP_BITS = 5  # twice the reach and more: no pair of cells is met twice
+ROUNDING = 1.0001  # strips are wider by that: an interval of their width ends in the next one
 USEFUL = 0.5  # strips are worth their while if they leave less than that
 
 
@@ -77,11 +78,14 @@ class Tables:
         return sum(self.rows)
 
 
-def shapes(tables: Tables) -> list[Shape]:
-    """All shapes that a join of these tables may take, the cheapest first."""
-    every = float(tables.rows[0]) * tables.rows[1]
-    scan = Shape(SCAN, candidates=every, price=every * COMPARISON, reason="every pair is compared, in tiles")
-    return sorted((scan, *_sweeps(tables), *_trees(tables)), key=lambda shape: shape.price)
+def shapes(tables: Tables, every: bool = False) -> list[Shape]:
+    """Shapes that a join of these tables may take, the cheapest first; trees only where they may be it, or `every`."""
+    pairs = float(tables.rows[0]) * tables.rows[1]
+    scan = Shape(SCAN, candidates=pairs, price=pairs * COMPARISON, reason="every pair is compared, in tiles")
+    found = [scan, *_sweeps(tables)]
+    if every or _tree_price(tables, 0) < min(shape.price for shape in found):
+        found += _trees(tables)
+    return sorted(found, key=lambda shape: shape.price)
 
 
 def _hash_bits(tables: Tables) -> int:
@@ -92,23 +96,16 @@ def _hash_bits(tables: Tables) -> int:
 
 def _sweeps(tables: Tables) -> Iterator[Shape]:
     useful = [d for d, dimension in enumerate(tables.dimensions) if dimension.swept < 1]
+    strips = {d: strip for d in useful if (strip := _strip(tables.dimensions[d], d)) is not None}
     for swept in (None, *useful):
-        strips = {d: axis for d in useful if d != swept and (axis := _strip(tables.dimensions[d], d)) is not None}
         for count in range(STRIPS + 1 if swept is not None else 1):
-            for chosen in combinations(strips, count):
-                shape = _sweep(tables, swept, tuple(strips[d] for d in chosen))
-                if shape is not None:
-                    yield shape
+            for chosen in combinations([d for d in strips if d != swept], count):
+                yield _sweep(tables, swept, [strips[d] for d in chosen])
 
 
-def _sweep(tables: Tables, swept: int | None, strips: tuple[Axis, ...]) -> Shape | None:
-    dimensions = tables.dimensions
-    offsets, left, passes = 1, 1.0, 1
-    for strip in strips:
-        reach, part = _touched(dimensions[strip.dimension], strip)
-        if reach > REACH or part > USEFUL:
-            return None
-        offsets, left = offsets * reach, left * part
+def _sweep(tables: Tables, swept: int | None, cuts: list[_Strip]) -> Shape:
+    dimensions, strips = tables.dimensions, tuple(cut.axis for cut in cuts)
+    offsets, left, passes = math.prod(cut.reach for cut in cuts), math.prod(cut.share for cut in cuts), 1
     axis_bits = 62 - _hash_bits(tables) - sum(strip.bits for strip in strips)
     axis = None
     if swept is not None:
@@ -141,30 +138,37 @@ def _axis(dimension: Dimension, d: int, most_bits: int) -> Axis:
     return Axis(d, low, ((1 << bits) - 1) / (high - low), bits)
 
 
-def _strip(dimension: Dimension, d: int) -> Axis | None:
-    """Strips half as wide as the longest interval is long; None if lengths are too different, or all is one strip."""
+@dataclass(frozen=True)
+class _Strip:
+    """A dimension cut into strips: partners lie in so many of them, and so many of all pairs do."""
+
+    axis: Axis
+    reach: int
+    share: float
+
+
+def _strip(dimension: Dimension, d: int) -> _Strip | None:
+    """Strips half as wide as the longest interval is long; None if they leave too much."""
     lengths = [dimension.lengths(side) for side in "rs"]
     low, high = dimension.span
     if lengths[0] is None or lengths[1] is None or not len(lengths[0]) or not len(lengths[1]):
         return None
-    longest = max(float(found.max()) for found in lengths)  # type: ignore[union-attr]
-    width = max(longest / 2, (high - low) / (1 << STRIP_BITS))
+    longest = max(float(found.max()) for found in lengths if found is not None)
+    width = max(longest / 2 * ROUNDING, (high - low) / (1 << STRIP_BITS))
     count = (high - low) / width
     if count < 4:
         return None
-    bits = max(math.ceil(math.log2(count + 1)), MIN_STRIP_BITS)
-    return Axis(d, low, 1 / width, bits)
-
-
-def _touched(dimension: Dimension, axis: Axis) -> tuple[int, float]:
-    """How many strips away partners may lie, and the part of all pairs that lie so."""
-    (r_low, r_high), (s_low, s_high) = (
-        tuple(np.clip((end - axis.low) * axis.scale, 0, axis.most).astype(np.int64) for end in ends if end is not None)
+    axis = Axis(d, low, 1 / width, max(math.ceil(math.log2(count + 1)), MIN_STRIP_BITS))
+    r_low, r_high, s_low, s_high = (
+        np.clip((end - axis.low) * axis.scale, 0, axis.most).astype(np.int64)
         for ends in dimension.sample
+        for end in ends
+        if end is not None
     )
     back, forth = int((s_high - s_low).max(initial=0)), int((r_high - r_low).max(initial=0))
     apart = s_low[None, :] - r_low[:, None]
-    return back + forth + 1, share((apart >= -back) & (apart <= forth))
+    found = _Strip(axis, back + forth + 1, share((apart >= -back) & (apart <= forth)))
+    return found if found.reach <= REACH and found.share <= USEFUL else None
 
 
 def _swept(tables: Tables, swept: int | None, strips: tuple[Axis, ...]) -> str:
@@ -173,6 +177,10 @@ def _swept(tables: Tables, swept: int | None, strips: tuple[Axis, ...]) -> str:
     parts += [f"cut into strips of {names[axis.dimension]}" for axis in strips]
     parts += [f"sorted by {names[swept]}"] if swept is not None else []
     return f"both sides {', '.join(parts) or 'as they are'}: forward scans"
+
+
+def _tree_price(tables: Tables, candidates: float) -> float:
+    return tables.both * 2 * SORT + tables.rows[0] * PROBE + candidates * FOUND
 
 
 def _trees(tables: Tables) -> Iterator[Shape]:
@@ -191,7 +199,7 @@ def _trees(tables: Tables) -> Iterator[Shape]:
                         continue
                     part = share(inside & other.parts[1 - end])
                     candidates = tables.pairs * part
-                    price = tables.both * 2 * SORT + tables.rows[0] * PROBE + candidates * FOUND
+                    price = _tree_price(tables, candidates)
                     axis = _axis(dimension, d, min(BITS, 62 - hash_bits))
                     axis = Axis(d, axis.low, axis.scale * 2.0 ** (BITS - FINE - axis.bits), BITS - FINE)
                     reason = f"s sorted by {dimension.name}, with a tree of minima over {other.name}"

@@ -1,36 +1,63 @@
-"""From positions of pairs to result rows, part by part, in the threads that found them."""
+"""What is read of two sides in their order: columns for the exact test, and rows for the result."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from streamjoin.codegen.program import Part
 from streamjoin.codegen.records import Array
-from streamjoin.intake.columns import flat, without_views
+from streamjoin.intake.columns import as_numpy, flat, lies_as, without_views
 from streamjoin.results.rows import take_rows
 from streamjoin.tables.crew import Crew
 from streamjoin.tables.layout import Sorted
+from streamjoin.tables.side import taken
 
 PAYS = 0.7  # results per row from which on it pays to put the rows in order first
 
 
-class Payload:
-    """A table whose rows are asked for by their positions in a sorted side."""
+@dataclass(frozen=True)
+class Tuples:
+    """A side by positions in its order."""
 
-    def __init__(self, table: pa.Table, side: Sorted, expected: float, crew: Crew) -> None:
-        rows = side.side.rows if side.order is None else side.side.rows[side.order]
-        as_they_are = side.order is None and len(rows) == table.num_rows
-        self._rows: Array | None = None if as_they_are else rows
-        self._table = table = without_views(table)  # which Arrow cannot take rows of
-        if not as_they_are and expected > PAYS * table.num_rows:  # neighbours in the result are then neighbours here
-            self._table, self._rows = _in_order(table, rows, crew), None
+    columns: tuple[Array, ...]  # what the exact test reads
+    window: tuple[Array, ...]
+    rows: Array | None  # the row at each position; None: the position
+    table: pa.Table  # whose rows these are
 
     def take(self, positions: Array) -> pa.Table:
         """The rows at these positions."""
-        return take_rows(self._table, positions if self._rows is None else self._rows[positions])
+        return take_rows(self.table, positions if self.rows is None else self.rows[positions])
+
+    def numbers(self, positions: Array) -> Array:
+        """Row numbers at these positions."""
+        return positions.astype(np.int64) if self.rows is None else self.rows[positions].astype(np.int64)
 
 
-def _in_order(table: pa.Table, rows: Array, crew: Crew) -> pa.Table:
+def in_order(
+    side: Sorted, parts: tuple[Part, ...], table: pa.Table, windowed: bool, expected: float, crew: Crew
+) -> Tuples:
+    """A side's tuples in order. If more rows are `expected` than there are, the table is put in order, too.
+
+    Neighbours in the result are then neighbours in memory, and the exact test reads the same columns.
+    """
+    own, order, table = side.side, side.order, without_views(table)
+    rows = order if own.rows is None else taken(own.rows, order, crew)
+    window = tuple(taken(array, order, crew) for array in own.window) if windowed else own.window
+    if rows is None or expected <= PAYS * table.num_rows:
+        return Tuples(tuple(taken(column, order, crew) for column in own.columns), window, rows, table)
+    table = _rows_in_order(table, rows, crew)
+    columns = []
+    for part, column in zip(parts, own.columns, strict=True):
+        moved = flat(table.column(part.column))
+        shared = part.role == "value" and lies_as(moved.type, part.dtype) and not moved.null_count
+        columns.append(as_numpy(moved) if shared else taken(column, order, crew))
+    return Tuples(tuple(columns), window, None, table)
+
+
+def _rows_in_order(table: pa.Table, rows: Array, crew: Crew) -> pa.Table:
     parts = crew.each(take_rows, [(table, rows[begin:end]) for begin, end in crew.cut(len(rows))])
     whole = pa.concat_tables(parts)
     return pa.table(crew.each(flat, [(column,) for column in whole.columns]), schema=whole.schema)
@@ -48,15 +75,3 @@ def side_by_side(parts: list[tuple[pa.Table, pa.Table]], schema: pa.Schema) -> p
 
 def _as(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     return column if column.type == kind else column.cast(kind)
-
-
-def in_row_numbers(parts: list[tuple[Array, Array]], r: Sorted, s: Sorted) -> tuple[Array, Array]:
-    """Row numbers of pairs of positions."""
-    if not parts:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    found = []
-    for k, side in enumerate((r, s)):
-        positions = np.concatenate([part[k] for part in parts])
-        rows = side.side.rows if side.order is None else side.side.rows[side.order]
-        found.append(rows[positions].astype(np.int64))
-    return found[0], found[1]

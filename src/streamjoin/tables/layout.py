@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
-from streamjoin.access.inequality import tree_of_minima
+from streamjoin.access.inequality import fill, levels_of
 from streamjoin.codegen.records import Array
 from streamjoin.plan.shape import BOTH, HIGH, LOW, REACH, SCAN, TREE, Axis, Shape
 from streamjoin.plan.statistics import Dimension
@@ -19,7 +19,7 @@ from streamjoin.tables.sort import END, in_order
 
 @dataclass(frozen=True)
 class Sorted:
-    """A side in order: its tuples, where their keys begin and end, and where they stood before (None: there)."""
+    """A side in order: where the keys of its tuples begin and end, and where they stood before (None: there)."""
 
     side: Side
     starts: Array
@@ -49,7 +49,8 @@ class Layout:
 def lay_out(shape: Shape, r: Side, s: Side, dimensions: tuple[Dimension, ...], crew: Crew) -> Layout | None:
     """Sorts both sides; None if some interval is so long that strips are of no use."""
     if shape.kind == SCAN:
-        return Layout(Sorted(r, r.rows, r.rows, None), Sorted(s, s.rows, s.rows, None), (0,))
+        none = np.zeros(0, np.int64)
+        return Layout(Sorted(r, none, none, None), Sorted(s, none, none, None), (0,))
     offsets = _offsets(shape, dimensions, crew)
     if offsets is None:
         return None
@@ -147,14 +148,7 @@ def _sorted(side: Side, starts: Array, stops: Array, by_end: bool, crew: Crew) -
     else:
         keys, order = in_order(starts, crew)
         ends = keys if stops is starts else taken(stops, order, crew)
-    if order is None:
-        return Sorted(side, keys, ends, None)
-    moved = replace(
-        side,
-        columns=tuple(taken(column, order, crew) for column in side.columns),
-        window=tuple(taken(array, order, crew) for array in side.window),
-    )
-    return Sorted(moved, keys, ends, order)
+    return Sorted(side, keys, ends, order)
 
 
 def _tree(shape: Shape, r: Sorted, s: Sorted, dimensions: tuple[Dimension, ...], crew: Crew) -> Tree:
@@ -162,8 +156,13 @@ def _tree(shape: Shape, r: Sorted, s: Sorted, dimensions: tuple[Dimension, ...],
     d, end = shape.inequality
     own, limits = dimensions[d].s[end], dimensions[d].r[1 - end]
     assert own is not None and limits is not None
-    own, limits = taken(own, s.order, crew), taken(limits, r.order, crew)
+    levels = levels_of(len(s.side))
+    values = np.empty(int(levels[-1]))
+    taken(own, s.order, crew, values[: len(own)])
+    limits = taken(limits, r.order, crew)
     if end == HIGH:
-        own, limits = -own, -limits
-    values, levels = tree_of_minima(own)
+        np.negative(values[: len(own)], out=values[: len(own)])
+        limits = -limits
+    values[len(own) : levels[1]] = np.inf
+    fill(values, levels)
     return Tree(values, levels, limits)

@@ -15,8 +15,8 @@ from streamjoin.codegen.records import Array, address
 from streamjoin.intake.prepare import overflow
 from streamjoin.plan.shape import SCAN, TREE, Shape
 from streamjoin.tables.crew import Crew
+from streamjoin.tables.gather import Tuples
 from streamjoin.tables.layout import Layout
-from streamjoin.tables.side import Side
 from streamjoin.tables.sweep import COMPARED, INSIDE, POSITION, probe, scan
 
 RANGES = 1 << 14  # candidates' ranges between two tests
@@ -64,19 +64,28 @@ def _tiles(n_r: int, n_s: int) -> Iterator[Task]:
             yield Task(True, first, min(first + TILE[0], n_r), others=(begin, min(begin + TILE[1], n_s)))
 
 
+@dataclass(frozen=True)
+class Work:
+    """What is searched, and how candidates are tested."""
+
+    program: PairProgram
+    test: Test
+    layout: Layout
+    tuples: tuple[Tuples, Tuples]
+    width: int  # of the window, if it is the same for all
+
+
 @dataclass
 class Searcher:
     """One worker: its buffers, and the frame of the exact test."""
 
-    program: PairProgram
-    layout: Layout
-    test: Test
+    work: Work
     found: Found
     frame: Array = field(init=False)
     comparisons: int = 0
 
     def __post_init__(self) -> None:
-        r, s = self.layout.r.side, self.layout.s.side
+        r, s = self.work.tuples
         self._ranges = np.empty((3, RANGES), np.uint32)
         self._out = np.empty((2, PAIRS), np.uint32)
         self._trouble = np.zeros(TROUBLE_WORDS, np.int64)
@@ -86,7 +95,8 @@ class Searcher:
         frame[words.TEST_TROUBLE], frame[words.ROOM] = address(self._trouble), PAIRS
         frame[words.STAYS], frame[words.FROM], frame[words.LENGTH] = (address(row) for row in self._ranges)
         frame[words.OUT_R], frame[words.OUT_S] = (address(row) for row in self._out)
-        frame[words.SINCE], frame[words.UNTIL], frame[words.AT] = (address(a) for a in (*r.window, *s.window))
+        frame[words.SINCE], frame[words.UNTIL] = address(r.window[0]), address(r.window[-1])
+        frame[words.WIDTH], frame[words.AT] = self.work.width, address(s.window[0])
         frame[words.TEST_COLUMNS :] = [address(column) for column in (*r.columns, *s.columns)]
 
     def run(self, number: int, task: Task) -> None:
@@ -106,7 +116,7 @@ class Searcher:
             self.comparisons += count * (task.others[1] - task.others[0])
             yield count
             return
-        r, s, tree, cursor = self.layout.r, self.layout.s, self.layout.tree, self._cursor
+        r, s, tree, cursor = self.work.layout.r, self.work.layout.s, self.work.layout.tree, self._cursor
         own, other = (r, s) if task.of_r else (s, r)
         cursor[POSITION], cursor[INSIDE], cursor[COMPARED] = task.first, -1, 0
         while cursor[POSITION] < task.last:
@@ -133,15 +143,16 @@ class Searcher:
     def _test(self, number: int, count: int) -> None:
         frame = self.frame
         frame[words.COUNT] = count
-        while self.test(address(frame)) == FULL:
+        while self.work.test(address(frame)) == FULL:
             self._hand_on(number)
         if self._trouble[0]:
             code, i, j = self._trouble.tolist()
-            raise overflow(self.program, code, {"r": self._row("r", i), "s": self._row("s", j)})
-
-    def _row(self, side: str, position: int) -> tuple[Any, Any]:
-        of: Side = getattr(self.layout, side).side
-        return self.program.stored[side], tuple(column[position] for column in of.columns)
+            program, r, s = self.work.program, *self.work.tuples
+            pair = {
+                "r": (program.stored["r"], tuple(column[i] for column in r.columns)),
+                "s": (program.stored["s"], tuple(column[j] for column in s.columns)),
+            }
+            raise overflow(program, code, pair)
 
     def _hand_on(self, number: int) -> None:
         count = int(self.frame[words.FOUND])
@@ -150,12 +161,12 @@ class Searcher:
             self.frame[words.FOUND] = 0
 
 
-def search(program: PairProgram, layout: Layout, todo: list[Task], test: Test, found: Found, crew: Crew) -> int:
+def search(work: Work, todo: list[Task], found: Found, crew: Crew) -> int:
     """Hands on all pairs, task by task; returns how many candidates there were."""
     rest = deque(enumerate(todo))
 
-    def work() -> int:
-        searcher = Searcher(program, layout, test, found)
+    def run() -> int:
+        searcher = Searcher(work, found)
         while rest:
             try:
                 number, task = rest.popleft()
@@ -165,6 +176,6 @@ def search(program: PairProgram, layout: Layout, todo: list[Task], test: Test, f
         return searcher.comparisons
 
     try:
-        return sum(crew.each(work, [()] * min(crew.workers, max(len(todo), 1))))
+        return sum(crew.each(run, [()] * min(crew.workers, max(len(todo), 1))))
     finally:
         rest.clear()  # whoever still works after an interruption finds nothing more to do

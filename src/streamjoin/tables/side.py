@@ -31,14 +31,15 @@ from streamjoin.tables.crew import Crew
 class Side:
     """The tuples of one side, in some order."""
 
-    rows: Array  # row numbers
+    rows: Array | None  # row numbers; None: all, as they are
     columns: tuple[Array, ...]  # what the exact test reads
     ends: tuple[Ends, ...]  # of the predicate's dimensions: where intervals begin and end
     key: Array | None  # hashes
-    window: tuple[Array, ...]  # of r what it meets, (since, until); of s where it is, (at,)
+    window: tuple[Array, ...]  # of r since when, and until when, it meets others; of s where it is
+    length: int
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return self.length
 
 
 def prepare(program: PairProgram, side: str, table: pa.Table, window: tuple[Array, ...], crew: Crew) -> Side:
@@ -70,20 +71,20 @@ def prepare(program: PairProgram, side: str, table: pa.Table, window: tuple[Arra
         low = found.get((d, LOW))
         intervals.append((low, low if is_point(dimension, side) else found.get((d, HIGH))))
     columns = tuple(entry[program.entry[side].index(part)] for part in program.stored[side])
-    whole = Side(rows, columns, tuple(intervals), key if program.keyed else None, window)
+    whole = Side(None, columns, tuple(intervals), key if program.keyed else None, window, n)
     if sum(counts) == n:
         return whole
     kept = [slice(begin, begin + count) for (begin, _), count in zip(parts, counts, strict=True)]
-    return _filtered(whole, kept)
+    return _filtered(whole, rows, kept)
 
 
-def _filtered(side: Side, kept: list[slice]) -> Side:
-    """Only the rows that were kept: their results lie at the beginning of each part."""
+def _filtered(side: Side, rows: Array, kept: list[slice]) -> Side:
+    """Only the rows that were kept: what was computed of them lies at the beginning of each part."""
 
     def packed(array: Array) -> Array:
         return np.concatenate([array[part] for part in kept])
 
-    rows = packed(side.rows)
+    rows = packed(rows)
     ends = []
     for low, high in side.ends:
         first = None if low is None else packed(low)
@@ -95,17 +96,21 @@ def _filtered(side: Side, kept: list[slice]) -> Side:
         ends=tuple(ends),
         key=None if side.key is None else packed(side.key),
         window=tuple(array[rows] for array in side.window),
+        length=len(rows),
     )
 
 
-def taken(array: Array, order: Array | None, crew: Crew) -> Array:
-    """The array's values in an order; as they are if there is none."""
+def taken(array: Array, order: Array | None, crew: Crew, out: Array | None = None) -> Array:
+    """The array's values in an order, or as they are if there is none; in `out`, if that is given."""
     if order is None:
-        return array
-    out = np.empty(len(order), array.dtype)
+        if out is None:
+            return array
+        out[:] = array
+        return out
+    into = np.empty(len(order), array.dtype) if out is None else out
 
     def take(begin: int, end: int) -> None:
-        np.take(array, order[begin:end], out=out[begin:end], mode="clip")
+        np.take(array, order[begin:end], out=into[begin:end], mode="clip")
 
     crew.each(take, crew.cut(len(order)))
-    return out
+    return into

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamjoin.access.inequality import places_at_most
+from streamjoin.access.inequality import FAN_OUT, places_at_most
 from streamjoin.codegen.jit import inner, njit
 
 NEAR = 16  # neighbours that are looked at one by one before the end of a range is searched for
@@ -65,19 +65,30 @@ def scan(starts, ends, last, others, offset, strict, cursor, stays, begin, lengt
 
 @njit(nogil=True, cache=True)
 def probe(lows, highs, limits, last, others, tree, levels, cursor, found, stays, begin, length):
-    """The same by a tree of minima: of the others' keys from an own low to an own high, those below an own limit."""
+    """The same by a tree of minima: of the others' keys from an own low to an own high, those below an own limit.
+
+    Lows, or highs, rise from one tuple to the next, and the other ends are often the same.
+    """
     count, most = 0, len(others) - 1
     position, inside = cursor[POSITION], cursor[INSIDE]
+    low, high = np.int64(-1), np.int64(-1)
+    place, end, nodes = np.int64(0), np.int64(0), 0
     while position < last:
-        place = inside if inside >= 0 else first_from(others, lows[position], 0, most)
-        end = first_from(others, highs[position] + 1, place, most)
+        if lows[position] != low:
+            low = lows[position]
+            place = first_from(others, low, place if low > others[place] else 0, most)
+        if highs[position] != high:
+            high = highs[position]
+            end = first_from(others, high + 1, place, most)
         before = count
-        count, inside, nodes = places_at_most(tree, levels, place, end, limits[position], found, count)
-        cursor[COMPARED] += nodes * 16
+        start = inside if inside >= 0 else place
+        count, inside, looked = places_at_most(tree, levels, start, end, limits[position], found, count)
+        nodes += looked
         for k in range(before, count):
             stays[k], begin[k], length[k] = position, found[k], 1
         if inside >= 0:
             break
         position += 1
     cursor[POSITION], cursor[INSIDE] = position, inside
+    cursor[COMPARED] += nodes * FAN_OUT
     return count

@@ -6,13 +6,15 @@ columns ─▶ intervals, hashes ─▶ a sample decides the shape ─▶ sort �
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from streamjoin.algorithms import ALGORITHMS, INLINE
-from streamjoin.codegen.pairs import PairProgram
+from streamjoin.codegen.pairs import ANYWHERE, EACH, SAME_WIDTH, PairProgram
 from streamjoin.codegen.records import Array
 from streamjoin.errors import DataError, SchemaError
 from streamjoin.intake.frames import is_foreign_frame, to_arrow
@@ -24,16 +26,16 @@ from streamjoin.plan.statistics import Dimension, equal_share
 from streamjoin.results.rows import gather
 from streamjoin.results.schema import result_schema
 from streamjoin.tables.crew import Crew, crew
-from streamjoin.tables.gather import Payload, in_row_numbers, side_by_side
+from streamjoin.tables.gather import Tuples, in_order, side_by_side
 from streamjoin.tables.layout import Layout, lay_out
-from streamjoin.tables.search import Found, Test, search, tasks
+from streamjoin.tables.search import Test, Work, search, tasks
 from streamjoin.tables.side import Side, prepare
 from streamjoin.tables.window import on_axis, places
 
 SMALL = 1 << 15  # rows of both sides that one thread joins before others have begun
 MOST = 1 << 32  # rows of a table
-TIME = "time"  # the name of the window's dimension
 
+T = TypeVar("T")
 Pairs = tuple[Array, Array]  # of r and s
 
 
@@ -87,8 +89,14 @@ class WholeJoin:
         self.plan, self.tables, self.crew = plan, tables, workers
         self.program = PairProgram(plan.analysis)
         self.comparisons = 0
-        r, s, dimensions = self._prepare()
-        self._test: Test = self.program.test(windowed=any(d.name == TIME for d in dimensions)).test
+        times = {side: times_of(plan, side, tables[side]) for side in "rs"}
+        self._window = places(plan.window, times["r"], times["s"])
+        r = prepare(self.program, "r", tables["r"], self._window.of_r, workers)
+        s = prepare(self.program, "s", tables["s"], (self._window.at,), workers)
+        dimensions = self._dimensions(r, s)
+        self._windowed = len(dimensions) > len(self.program.dimensions)
+        kind = ANYWHERE if not self._windowed else SAME_WIDTH if self._window.until is None else EACH
+        self._test: Test = self.program.test(kind).test
         with compiling(self.program):
             self._test.compile("int64(int64)")
         self.shape, self._layout = self._lay_out(r, s, dimensions)
@@ -97,17 +105,12 @@ class WholeJoin:
         points = (True, True) if swept is None else (swept.is_point("r"), swept.is_point("s"))
         self._tasks = tasks(self.shape, self._layout, points, workers)
 
-    def _prepare(self) -> tuple[Side, Side, tuple[Dimension, ...]]:
-        """Both sides, and the dimensions in which tuples are intervals; the window, if it rules pairs out, is one."""
-        times = {side: times_of(self.plan, side, self.tables[side]) for side in "rs"}
-        since, until, at = places(self.plan.window, times["r"], times["s"])
-        r = prepare(self.program, "r", self.tables["r"], (since, until), self.crew)
-        s = prepare(self.program, "s", self.tables["s"], (at,), self.crew)
+    def _dimensions(self, r: Side, s: Side) -> tuple[Dimension, ...]:
+        """In which tuples are intervals; the window is the last one, unless all pairs lie in it."""
         found = [Dimension(str(dimension), r.ends[d], s.ends[d]) for d, dimension in enumerate(self.program.dimensions)]
-        window = on_axis(r.window[0], r.window[1], s.window[0])
-        if window is not None:
-            found.append(Dimension(TIME, window[0], (window[1], window[1])))
-        return r, s, tuple(found)
+        until = r.window[1] if len(r.window) > 1 else None
+        window = on_axis(replace(self._window, since=r.window[0], until=until, at=s.window[0]), self.crew)
+        return (*found, Dimension("time", *window)) if window is not None else tuple(found)
 
     def _lay_out(self, r: Side, s: Side, dimensions: tuple[Dimension, ...]) -> tuple[Shape, Layout]:
         """The cheapest shape that is possible, and both sides in its order."""
@@ -122,19 +125,28 @@ class WholeJoin:
 
     def numbers(self) -> Pairs:
         """The row numbers of all pairs."""
-        parts: list[list[Pairs]] = [[] for _ in self._tasks]
-        self._search(lambda task, r, s: parts[task].append((r.copy(), s.copy())))
-        return in_row_numbers([part for task in parts for part in task], self._layout.r, self._layout.s)
+        r, s = self._tuples(0)
+        none = np.zeros(0, np.uint32)
+        found = self._search(r, s, lambda r, s: (r.copy(), s.copy())) or [(none, none)]
+        return r.numbers(np.concatenate([a for a, _ in found])), s.numbers(np.concatenate([b for _, b in found]))
 
     def rows(self) -> pa.Table:
         """The rows of all pairs."""
-        parts: list[list[tuple[pa.Table, pa.Table]]] = [[] for _ in self._tasks]
-        expected = self.shape.candidates
-        of_r = Payload(self.tables["r"], self._layout.r, expected, self.crew)
-        of_s = Payload(self.tables["s"], self._layout.s, expected, self.crew)
-        self._search(lambda task, r, s: parts[task].append((of_r.take(r), of_s.take(s))))
-        schema = result_schema(self.plan)
-        return side_by_side([part for task in parts for part in task], schema)
+        r, s = self._tuples(self.shape.candidates)
+        found = self._search(r, s, lambda a, b: (r.take(a), s.take(b)))
+        return side_by_side(found, result_schema(self.plan))
 
-    def _search(self, found: Found) -> None:
-        self.comparisons = search(self.program, self._layout, self._tasks, self._test, found, self.crew)
+    def _tuples(self, expected: float) -> tuple[Tuples, Tuples]:
+        """Both sides in order, given how many result rows are expected."""
+        r, s = (
+            in_order(sorted_side, self.program.stored[side], self.tables[side], self._windowed, expected, self.crew)
+            for side, sorted_side in (("r", self._layout.r), ("s", self._layout.s))
+        )
+        return r, s
+
+    def _search(self, r: Tuples, s: Tuples, made: Callable[[Array, Array], T]) -> list[T]:
+        """What is made of all pairs, given their positions, in the order of the tasks."""
+        parts: list[list[T]] = [[] for _ in self._tasks]
+        work = Work(self.program, self._test, self._layout, (r, s), self._window.width)
+        self.comparisons = search(work, self._tasks, lambda task, a, b: parts[task].append(made(a, b)), self.crew)
+        return [part for task in parts for part in task]

@@ -6,19 +6,37 @@ as the earlier one, lie side by side in the order of s.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from streamjoin.codegen.records import Array
+from streamjoin.plan.statistics import Ends
+from streamjoin.tables.crew import Crew
 from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.window import Window
 
-Places = tuple[Array, Array, Array]  # of r: since, until; of s: at
+FAR = 1 << 62  # differences below that fit 64 bits, whatever they are counted from
+
+
+@dataclass(frozen=True)
+class Places:
+    """What each r meets, from `since` to `until` or, if that is None, so many ticks on; and where each s is."""
+
+    since: Array
+    until: Array | None
+    width: int
+    at: Array
+
+    @property
+    def of_r(self) -> tuple[Array, ...]:
+        return (self.since,) if self.until is None else (self.since, self.until)
 
 
 def places(window: Window, times_r: Array, times_s: Array) -> Places:
-    """What each r meets, and where each s is: by time, or by its place in the order of arrival."""
+    """Partners by time, or by their places in the order of arrival."""
     if not window.by_rows:
-        return *_reach(window, times_r), times_s
+        return _by_time(window, times_r, times_s)
     (at_r, order_r), (at_s, order_s) = _ranks(times_r), _ranks(times_s)
     # at equal times r arrives first
     before_r = np.searchsorted(times_s[order_s], times_r, side="left")
@@ -27,7 +45,7 @@ def places(window: Window, times_r: Array, times_s: Array) -> Places:
         before_s = np.searchsorted(times_r[order_r], times_s[order_s], side="right")
         oldest, _ = window.bounds("s", np.arange(len(times_s)), before_s)  # which rises from s to s
         until = np.searchsorted(oldest, at_r, side="right") - 1
-    return since, until, at_s
+    return Places(since, until, 0, at_s)
 
 
 def _ranks(times: Array) -> tuple[Array, Array]:
@@ -37,24 +55,43 @@ def _ranks(times: Array) -> tuple[Array, Array]:
     return ranks, order
 
 
-def _reach(window: Window, at: Array) -> tuple[Array, Array]:
+def _by_time(window: Window, times_r: Array, times_s: Array) -> Places:
     differences = window.differences("r")
-    if differences is not None and len(at):
+    if differences is not None and len(times_r) and len(times_s):
         lower, upper = differences
-        if int(at.min()) + lower >= SINCE_EVER and int(at.max()) + upper <= FOREVER:
-            return at + lower, at + upper
-    return window.bounds("r", at if at.flags.writeable else at.copy(), 0)
+        ends = [int(times_r.min()) + lower, int(times_r.max()) + upper, int(times_s.min()), int(times_s.max())]
+        if min(ends) >= SINCE_EVER and max(ends) <= FOREVER and max(ends) - min(ends) < FAR:
+            return Places(times_r + lower, None, upper - lower, times_s)
+    since, until = window.bounds("r", times_r if times_r.flags.writeable else times_r.copy(), 0)
+    return Places(since, until, 0, times_s)
 
 
-def on_axis(since: Array, until: Array, at: Array) -> tuple[tuple[Array, Array], Array] | None:
+def on_axis(window: Places, crew: Crew) -> tuple[Ends, Ends] | None:
     """The window as intervals and points in float64, counted from the first s; None if every pair lies in it."""
+    since, until, at = window.since, window.until, window.at
     if not len(since) or not len(at):
         return None
     first, last = int(at.min()), int(at.max())
-    if int(since.max()) <= first and int(until.min()) >= last:
+    earliest = int(since.min()) + window.width if until is None else int(until.min())
+    if int(since.max()) <= first and earliest >= last:
         return None
-    if last - first >= 1 << 62:
-        return (since.astype(np.float64), until.astype(np.float64)), at.astype(np.float64)
-    low = np.clip(since, first, min(last + 1, FOREVER)) - first  # what meets nothing begins after its end
-    high = np.clip(until, max(first - 1, SINCE_EVER), last) - first
-    return (low.astype(np.float64), high.astype(np.float64)), (at - first).astype(np.float64)
+    if last - first >= FAR:  # neighbours may coincide, but never change their order
+        assert until is not None
+        points = at.astype(np.float64)
+        return (since.astype(np.float64), until.astype(np.float64)), (points, points)
+    low, high, points = np.empty(len(since)), np.empty(len(since)), np.empty(len(at))
+    # What meets nothing ends before it begins.
+    before, after = max(first - 1, SINCE_EVER), min(last + 1, FOREVER)
+
+    def intervals(begin: int, end: int) -> None:
+        part = since[begin:end]
+        np.subtract(np.clip(part, first, after), first, out=low[begin:end], casting="unsafe")
+        part = part + window.width if until is None else until[begin:end]
+        np.subtract(np.clip(part, before, last), first, out=high[begin:end], casting="unsafe")
+
+    def moments(begin: int, end: int) -> None:
+        np.subtract(at[begin:end], first, out=points[begin:end], casting="unsafe")
+
+    crew.each(intervals, crew.cut(len(since)))
+    crew.each(moments, crew.cut(len(at)))
+    return (low, high), (points, points)
