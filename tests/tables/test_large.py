@@ -15,7 +15,7 @@ from streamjoin.tables import whole
 
 duckdb = pytest.importorskip("duckdb")
 
-N = 20_000
+N = 5_000
 Columns = dict[str, Any]
 rng = np.random.default_rng(7)
 
@@ -26,7 +26,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def uniform() -> Columns:
-    return {"x": rng.uniform(0, 2_000, N), "y": rng.uniform(0, 2_000, N)}
+    return {"x": rng.uniform(0, 1_000, N), "y": rng.uniform(0, 1_000, N)}
 
 
 def zipf() -> Columns:
@@ -148,10 +148,10 @@ def test_one_key_with_a_tenth_of_both_sides() -> None:
 def test_sides_of_different_sizes(workers: int, sizes: tuple[int, int]) -> None:
     left, right = (made(uniform(), seed).slice(0, n) for seed, n in zip((1, 2), sizes, strict=True))
     compared(left, right, BAND, 10_000, workers)
-    compared(left, right, "r.x < s.x AND r.y > s.y + 1900", 10**6, workers)
+    compared(left, right, "r.x < s.x AND r.y > s.y + 900", 10**6, workers)
 
 
 def test_more_pairs_than_a_buffer_holds() -> None:
     left, right = made(few_values(), 1).slice(0, 3_000), made(few_values(), 2).slice(0, 3_000)
     _, results = compared(left, right, "r.x <= s.x + 4000", 10**6)
-    assert results > 5_000_000
+    assert results > 2_000_000
