@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
+from streamjoin.predicate import as_tree
+from streamjoin.testing.truth import evaluate_all
 
 DAY = 86_400_000_000
 
@@ -49,8 +51,9 @@ def counts(left: pa.Table, right: pa.Table, on: Any, accesses: tuple[str, ...]) 
 )
 def test_terms_moved_across_a_comparison(on: str, kind: pa.DataType, left: Any, right: Any) -> None:
     one, two = rows("r", [left], kind), rows("s", [right], kind)
-    hidden = counts(one, two, f"({on}) OR r.rx <> r.rx", ("scan",))
-    assert set(counts(one, two, on, ("scan", "band")).values()) == set(hidden.values())
+    hidden = as_tree(f"({on}) OR r.rx <> r.rx")  # no band can be taken out of it
+    (want,) = evaluate_all([hidden], one.schema, two.schema, one, two)
+    assert set(counts(one, two, on, ("scan", "band")).values()) == {int(want.sum())}
 
 
 def test_a_function_computes_in_double_precision() -> None:
