@@ -1,79 +1,66 @@
-"""A real Kafka broker for tests: jars from Maven Central through Spark's own resolver, one KRaft node on loopback."""
+"""A real Kafka broker for tests: jars from Maven Central, one KRaft node on loopback."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import shutil
 import socket
 import subprocess
-import sys
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.request import urlopen
 
 import pyspark
 
+from streamjoin.folders import atomically
 from streamjoin.java import java_home
 
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "kafka"
-BROKER = ["org.apache.kafka:kafka_2.13:3.9.2", "org.apache.kafka:kafka-tools:3.9.2"]
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
-TOKENS = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
-# Where the connector of this very Spark is not published yet, the one before it serves; it was seen to work with 4.3.
-EARLIER = "4.2.0", "4.1.0-preview1"  # the connector, and the newest token provider that is published without a gap
+# The connector is that of 4.2.0, which was seen to work with 4.3: the newest that is published without a gap.
+LIST = Path(__file__).resolve().parents[1] / "data" / "kafka-jars.txt"
+MAVEN = "https://repo1.maven.org/maven2"
 PATIENCE = 300.0  # seconds; a busy machine may stand still for a minute
 
 
 class Unreachable(Exception):
-    """Maven Central did not give the jars."""
-
-
-def resolve(packages: list[str], without: list[str] | None = None) -> list[Path]:
-    """The jars of packages and of what they need, downloaded once and then taken from the cache folder."""
-    asked = json.dumps([packages, without])
-    folder = CACHE / hashlib.sha256(asked.encode()).hexdigest()[:16]
-    stamp = folder / "complete"
-    if not stamp.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        nothing = folder / "nothing.py"
-        nothing.write_text("")
-        command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--packages", ",".join(packages)]
-        command += ["--exclude-packages", ",".join(without)] if without else []
-        command += ["--conf", f"spark.jars.ivy={folder}", "--master", "local[1]", str(nothing)]
-        environment = {**os.environ, "JAVA_HOME": java_home() or "", "PYSPARK_PYTHON": sys.executable}
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=environment)
-        except subprocess.TimeoutExpired:
-            raise Unreachable(f"{', '.join(packages)}: no answer in {PATIENCE:.0f} s") from None
-        if done.returncode:
-            said = [line.strip(" :\t") for line in done.stderr.splitlines() if "not found" in line and "#" in line]
-            raise Unreachable(f"{', '.join(packages)}: {said[-1] if said else done.stderr[-200:]}")
-        stamp.touch()
-    return sorted((folder / "jars").glob("*.jar"))
+    """Maven Central did not give a jar."""
 
 
 def broker_jars() -> list[Path]:
-    scala = Path(pyspark.__file__).parent.joinpath("jars").glob("scala-library-*.jar")  # the resolver leaves it out
-    return [*resolve(BROKER), *scala]
+    scala = Path(pyspark.__file__).parent.joinpath("jars").glob("scala-library-*.jar")
+    return [*_jars("broker"), *scala]
 
 
 def connector_jars() -> list[Path]:
-    """The connector of this Spark's version, or else the one before it."""
-    current = [f"{CONNECTOR}:{pyspark.__version__}"]
-    earlier = [f"{CONNECTOR}:{EARLIER[0]}"], [TOKENS]
-    marker = CACHE / f"no-connector-{pyspark.__version__}"
-    if not marker.exists():
+    return _jars("connector")
+
+
+def _jars(whose: str) -> list[Path]:
+    """The listed jars, downloaded once and then taken from the cache folder."""
+    lines = [line.split() for line in LIST.read_text().splitlines()]
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(_jar, *zip(*(line[1:] for line in lines if line[0] == whose), strict=True)))
+
+
+def _jar(coordinates: str, digest: str) -> Path:
+    group, name, version = coordinates.split(":")
+    path = CACHE / digest[:16] / f"{name}-{version}.jar"
+    if not path.exists():
+        url = f"{MAVEN}/{group.replace('.', '/')}/{name}/{version}/{path.name}"
         try:
-            return resolve(current)
-        except Unreachable:
-            pass
-    jars = resolve(*earlier)
-    jars += [jar for jar in resolve([f"{TOKENS}:{EARLIER[1]}"]) if "token-provider" in jar.name]
-    marker.touch()
-    return jars
+            with urlopen(url, timeout=60) as answer:
+                content = answer.read()
+        except OSError as error:
+            raise Unreachable(f"{url}: {error}") from None
+        assert hashlib.sha256(content).hexdigest() == digest, url
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomically(path) as file:
+            file.write(content)
+    return path
 
 
 def free_port() -> int:
