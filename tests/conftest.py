@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 import apart
 import report_text
+from profiles import SOAK
 from sessions import SETTINGS, prepare
 
 # Kernels stay cached between runs: only the first one pays for compiling.
@@ -54,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def soak() -> bool:
-    return os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+    return SOAK
 
 
 @pytest.fixture(scope="session")

@@ -22,11 +22,11 @@ import pytest
 
 import read_files
 import streamjoin as sj
+from profiles import SOAK
 from streamjoin.cli import main
 from streamjoin.cli.files import Source, choose_format
 from streamjoin.errors import FileError
 
-SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(sj.__file__).parents[1])}
 READER = Path(read_files.__file__)
 

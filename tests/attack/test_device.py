@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import streamjoin as sj
+from profiles import SOAK
 from streamjoin.cli.main import app
 from streamjoin.codegen import opencl as translate
 from streamjoin.device import devices as choice
@@ -23,7 +24,6 @@ from streamjoin.device import known
 from streamjoin.device import opencl_text as source
 from streamjoin.errors import DeviceError
 
-SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 SCHEMA = pa.schema({"t": pa.int64(), "x": pa.int64()})
 device_test = pytest.mark.device
 THREE = """

@@ -15,13 +15,12 @@ import pytest
 
 import interruptions
 from interruptions import ALGORITHMS
+from profiles import SOAK, soak_only
 
 PROGRAM = interruptions.__file__
 PARALLEL = [algorithm for algorithm in ALGORITHMS if algorithm not in ("kang", "hells")]
-SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 HELLS = pytest.mark.device  # in a process that skips it where no device is right
 EACH = [pytest.param(name, marks=HELLS) if name == "hells" else name for name in ALGORITHMS]
-soak_only = pytest.mark.skipif(not SOAK, reason="takes minutes; HYPOTHESIS_PROFILE=soak runs it")
 
 
 def run(*words: object, timeout: float = 600) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A Spark pipeline under signals: its process group, its Java and its Python workers; nothing stays, nothing is lost.
 
-In the suite one pipeline loses its workers, is terminated, and is then brought to its end. With
+In the suite one pipeline loses its workers, is interrupted as by Ctrl-C, and is then brought to its end. With
 HYPOTHESIS_PROFILE=soak every signal comes at every stage, and whoever may end first does.
 """
 
@@ -25,12 +25,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import streamjoin as sj
+from profiles import soak_only
 from streamjoin.bench.demo import expected_pairs, verify
 from streamjoin.papers import BAND, tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 PATIENCE = 300.0  # seconds; a busy machine may stand still for a minute
 START = 1_767_225_600_000_000  # 2026-01-01, in microseconds
 RATE, TUPLES, BATCH = 4_000, 12_000, 1_000
@@ -182,7 +182,7 @@ def written(folder: Path) -> np.ndarray[Any, Any]:
     return np.stack(columns, axis=1)
 
 
-def test_workers_killed_then_terminated_and_all_results_are_there(
+def test_workers_killed_then_interrupted_and_all_results_are_there(
     start: Callable[..., Command], tmp_path: Path
 ) -> None:
     command = start(*LIVE)
@@ -190,9 +190,9 @@ def test_workers_killed_then_terminated_and_all_results_are_there(
     for worker in command.workers():
         worker.kill()
     command.more_commits(2)
-    command.signal_group(signal.SIGTERM)
+    command.signal_group(signal.SIGINT)
     code, errors = command.ended()
-    assert code == TERMINATED, errors
+    assert code == INTERRUPTED, errors
     check_clean(errors)
     assert "the same command goes on" in errors
     assert not command.said()["finished"]
@@ -200,7 +200,6 @@ def test_workers_killed_then_terminated_and_all_results_are_there(
     finish(start, tmp_path)
 
 
-soak = pytest.mark.skipif(not SOAK, reason="each starts Spark twice; with HYPOTHESIS_PROFILE=soak")
 STAGES: dict[str, Callable[[Command], Any]] = {
     "Java starts": lambda command: command.running("org.apache.spark.deploy.SparkSubmit"),
     "first batch": lambda command: "preparing the first batch" in command.errors(),
@@ -208,7 +207,7 @@ STAGES: dict[str, Callable[[Command], Any]] = {
 }
 
 
-@soak
+@soak_only
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize(
     ("number", "code"),
@@ -239,7 +238,7 @@ def twice(command: Command) -> None:
     command.signal_group(signal.SIGTERM)
 
 
-@soak
+@soak_only
 @pytest.mark.parametrize(
     ("strike", "code", "words"),
     [
@@ -265,7 +264,7 @@ def test_whoever_ends_first(
     finish(start, tmp_path)
 
 
-@soak
+@soak_only
 def test_what_nohup_ignores_stays_ignored(start: Callable[..., Command], tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -280,7 +279,7 @@ def test_what_nohup_ignores_stays_ignored(start: Callable[..., Command], tmp_pat
     finish(start, tmp_path)
 
 
-@soak
+@soak_only
 def test_workers_die_and_a_master_that_tries_once_says_so(start: Callable[..., Command], tmp_path: Path) -> None:
     command = start(*LIVE, "--master", "local[2, 1]")
     command.more_commits(1)

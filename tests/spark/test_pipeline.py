@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import streamjoin as sj
+from profiles import soak_only
 from streamjoin.cli import main
 from streamjoin.errors import FileError, OptionError, PipelineError, SchemaError
 from streamjoin.options import Options
@@ -284,6 +285,7 @@ def command(folder: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "streamjoin", *request, "--json", *more]
 
 
+@soak_only  # attack/test_signals.py interrupts one in the suite
 @pytest.mark.slow
 def test_ctrl_c_stops_and_the_same_command_goes_on(tmp_path: Path, spark: Any) -> None:
     """The whole program: interrupted in the middle of an endless run, then brought to its end."""

@@ -15,12 +15,12 @@ import psutil
 import pytest
 
 import sessions
+from profiles import soak_only
 from victims import PATIENCE, Victim, runs
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 FILES = 6
-SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 
 
 def test_spark_connect(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def standalone(tmp_path: Path) -> Iterator[tuple[str, list[Host]]]:
         host.kill()
 
 
-@pytest.mark.skipif(not SOAK, reason="six Javas on two cores; with HYPOTHESIS_PROFILE=soak")
+@soak_only  # six Javas
 def test_a_standalone_cluster_loses_a_host(tmp_path: Path, standalone: tuple[str, list[Host]]) -> None:
     url, hosts = standalone
     caches = [tmp_path / f"chunks-{name}" for name in ("one", "two")]

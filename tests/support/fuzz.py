@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 import streamjoin as sj
+from profiles import SOAK
 from streamjoin.errors import DataError
 from streamjoin.predicate import as_tree
 from streamjoin.testing.expressions import E, columns, to_sql
@@ -53,7 +53,7 @@ def sample(seed: int, n: int, edges: bool) -> tuple[list[E], list[dict[str, Any]
 
 def seeds(suite: int, soak: int) -> range:
     """Each is another predicate to compile, a second or two of it: few in the suite, many in a soak."""
-    return range(soak if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else suite)
+    return range(soak if SOAK else suite)
 
 
 def result_matrix(out: pa.Table, n_r: int, n_s: int) -> np.ndarray:

@@ -5,7 +5,6 @@ In the suite a few seconds per algorithm; under `make soak` ten minutes each.
 
 from __future__ import annotations
 
-import os
 import time
 
 import numpy as np
@@ -14,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
+from profiles import SOAK
 
-SECONDS = 600.0 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 2.0
+SECONDS = 600.0 if SOAK else 2.0
 WINDOW, STEP, HIGHEST, REACH = 4_000, 64, 2_000, 3
 ON = f"r.x BETWEEN s.a - {REACH} AND s.a + {REACH} AND r.k = s.k"
 GROWTH = 48 << 20  # bytes that a process may gain for reasons of its own
