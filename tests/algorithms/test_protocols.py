@@ -33,24 +33,9 @@ from streamjoin.algorithms.protocol import (
     put,
 )
 from streamjoin.codegen.jit import njit
+from streamjoin.testing.moves import ASTRAY, DOUBLED, FREED, HALF, HORIZON, LEFT, MISSED, NO_ROOM, STUCK
 from streamjoin.testing.scenarios import Batch, Driver, scenario
-from streamjoin.testing.scheduler import (
-    ASTRAY,
-    DOUBLED,
-    FREED,
-    HALF,
-    HORIZON,
-    LEFT,
-    MISSED,
-    MODULES,
-    NO_ROOM,
-    STUCK,
-    Bench,
-    Case,
-    compiled,
-    names,
-    new_case,
-)
+from streamjoin.testing.scheduler import MODULES, Bench, Case, compiled, names, new_case
 
 each_algorithm = pytest.mark.parametrize("name", list(MODULES))
 SCHEDULES = 20  # per scenario

@@ -13,7 +13,8 @@ from streamjoin.algorithms import ALGORITHMS, EVERYONE, SHARES, Topology
 from streamjoin.algorithms.celljoin import shares
 from streamjoin.algorithms.protocol import ARRIVAL, EXPIRY, NOWHERE, R, S
 from streamjoin.codegen.records import Array
-from streamjoin.testing.scheduler import CAPACITY, MODULES, TUPLES, Case, Protocol, new_case
+from streamjoin.testing.moves import CAPACITY, TUPLES
+from streamjoin.testing.scheduler import MODULES, Case, Protocol, new_case
 
 CHAINS = [(1, 1), (1, 2), (1, 3), (1, 4), (1, 5)]
 LAYOUTS = {
