@@ -101,7 +101,7 @@ def _step(function: Callable[..., Any], state: type[Node]) -> Any:
     right = function if hasattr(function, "py_func") else njit(function)
 
     def step(node: int, message: int, out: int) -> Any:
-        return right(record_at(node, state), record_at(message, Message), record_at(out, Actions))
+        return right(record_at(node, state), record_at(message, Message), record_at(out, Actions))  # type: ignore[call-arg]
 
     return cfunc(int64(int64, int64, int64))(step)
 
@@ -111,7 +111,7 @@ def _rest(function: Callable[..., Any], state: type[Node]) -> Any:
     right = function if hasattr(function, "py_func") else njit(function)
 
     def rest(node: int, out: int) -> int:
-        right(record_at(node, state), record_at(out, Actions))
+        right(record_at(node, state), record_at(out, Actions))  # type: ignore[call-arg]
         return 0
 
     return cfunc(int64(int64, int64))(rest)
