@@ -145,8 +145,8 @@ class Harness(BareJoin):
                 self._kept.append((r[mine], s[mine]))
 
     def complete(self, below: PerSide) -> None:
-        """The sample has met all that came before it. (Handshake's tuples also meet what comes later.)"""
-        if below[0] >= self._checked[1] > 0 and self.case.algorithm != "handshake":
+        """The sample has met all that came before it. (Tuples that are pushed on also meet what comes later.)"""
+        if below[0] >= self._checked[1] > 0 and not ALGORITHMS[self.case.algorithm].pushed:
             self.checked_until = self._checked[1]
 
     def push(self, side: int, count: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from streamjoin.algorithms import PARALLEL
+from streamjoin.algorithms import ALGORITHMS, PARALLEL
 from streamjoin.bench import one_core as bench
 from streamjoin.bench.harness import FILL, Case, Harness, drain
 from streamjoin.live.join import Join
@@ -205,7 +205,7 @@ def _latency(
     found: dict[str, Any] = {"rate_per_stream": rate, "sustained_rate_per_stream": sustained, "model": {}}
     averages = {}
     for algorithm, long in (("handshake", handshake_seconds), ("low_latency", seconds), ("grid", seconds)):
-        layout = (1, workers) if algorithm == "grid" else None
+        layout = (1, workers) if ALGORITHMS[algorithm].rectangular else None
         harness = Harness(Case(algorithm, workers, "scan", window, rate, batch=SMALL_BATCH, layout=layout))
         compared, start = harness.comparisons(), time.perf_counter()
         latency = harness.pace(rate, SMALL_BATCH, long)

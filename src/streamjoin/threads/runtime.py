@@ -30,8 +30,8 @@ from streamjoin.threads import ring, worker
 from streamjoin.threads.atomics import read_word, write_word
 from streamjoin.threads.collector import Collector
 from streamjoin.threads.eventcount import new_eventcounts
+from streamjoin.threads.records import RESULT_BLOCKS, Block, Status, Worker
 from streamjoin.threads.ring import ABORT, FINISH, GO, Control, Queue, new_queues
-from streamjoin.threads.worker import RESULT_BLOCKS, Block, Status, Worker
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,6 @@ failed.
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
 
 from streamjoin.access.records import RAISED, TESTED, Probing, Stored
@@ -23,20 +21,18 @@ from streamjoin.algorithms.protocol import (
     SEND,
     SHARE,
     Actions,
-    Call,
     Node,
 )
 from streamjoin.codegen.intrinsics import address_of, call, record_at, records_at, words_at
 from streamjoin.codegen.jit import inner, njit
-from streamjoin.codegen.records import Address, Array, PerSide, Record, Word
 from streamjoin.threads.atomics import NAPS, SPINS, YIELDS, back_off, load_acquire, store_release
 from streamjoin.threads.eventcount import Eventcount, cancel_wait, notify, prepare_wait, wait
+from streamjoin.threads.records import RESULT_BLOCKS, RESULT_SIZE, Block, Status, Worker
 from streamjoin.threads.ring import ABORT, FINISH, GO, Control, Queue, front, length, newest, pop, publish, push, room
 
 STOPPED, NEEDS_ROOM, FAULT = range(3)  # why a worker returned
 EXCEPTION = -1  # as what failed: the predicate raised it
 
-RESULT_BLOCKS, RESULT_SIZE = 16, 1 << 15
 PATIENCE = 16  # rounds of a busy worker before it hands over a block that is not full
 FOR_ROOM, FOR_RESULTS = 100, 2000  # microseconds of a worker's longest naps: for room in queues, for the collector
 # Nanoseconds. A message wakes a worker; what else it may wait for, room or a neighbour's window, it looks for itself:
@@ -45,52 +41,6 @@ DOZE, SLEEP, DOZES = 500_000, 10_000_000, 400
 LEAST_ROOM = 64  # a block with less room for pairs is full
 FOR_REST = 100  # microseconds: the longest nap of a driver that waits for the workers to come to rest
 UNTIL_REST = SPINS + YIELDS + NAPS + 50  # rounds of it after which it comes back to Python: a tenth of a second
-
-
-class Status(Record):
-    """What a node lets others know."""
-
-    finished: PerSide  # everything below has been compared with all it had to meet here
-    needed_from: PerSide  # nothing below is read from the tape any more
-    load: PerSide  # of the window, for neighbours
-    held: PerSide  # tuples in the window
-    progress: Word  # grows with everything that happens here,
-    idle: Word  # and equals it while nothing is left to do
-    comparisons: Word
-    results: Word
-    messages: Word
-    sent: Word
-    forwarded: Word
-    unused: Word  # two cache lines
-
-
-class Block(Record):
-    """Results: numbers of r, and of s."""
-
-    count: Word
-    numbers: Annotated[Array, (np.int64, 2, RESULT_SIZE)]
-
-
-class Worker(Record):
-    """All that one worker reads and writes."""
-
-    act: Address  # of its protocol
-    call: Call  # what it is called with
-    on_tape: Word  # the node's window lies on the tape itself
-    node: Address
-    actions: Address
-    control: Address
-    eventcount: Address
-    status: Address
-    inbox: PerSide  # per direction: the queue in front of this node,
-    outbox: PerSide  # and that of the next one, 0 at the end
-    beside: PerSide  # per direction: the status of the next one
-    results: Address  # the queue of blocks to the collector
-    filled: Word  # results in the present block
-    segments: PerSide  # Stored: the node's windows,
-    tapes: PerSide  # and all of the tapes
-    searches: PerSide  # Probing, by the side that probes
-    failed: Word  # a comparison of 2 * side + (0: with the node's window, 1: with the tape), or EXCEPTION
 
 
 @njit(nogil=True, cache=True)
