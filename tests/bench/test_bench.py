@@ -121,6 +121,20 @@ def test_a_call_that_takes_too_long_is_given_up() -> None:
         pass
 
 
+def test_an_engine_that_takes_too_long_has_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(tables_bench.Contestant):
+        def call(self) -> dict[str, Any]:
+            if self.what.startswith("streamjoin"):
+                raise tables_bench.TimeLimitError(self.what)
+            return super().call()
+
+    pytest.importorskip("duckdb")
+    monkeypatch.setattr(tables_bench, "Contestant", Slow)
+    ours, peer = tables_bench.tables(["equi"], rows=100, rounds=2, engines=["duckdb"])["runs"]
+    assert ours["seconds"] is None and ours["same"] is None
+    assert peer["seconds"] > 0 and peer["same"] is None
+
+
 def test_push_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push_bench, "WINDOWS", {2000: 400})
     answer = figures("bench", "push", "--windows", "2000", "--pushes", "70", "--rounds", "1")

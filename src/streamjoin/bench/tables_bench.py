@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from types import TracebackType
@@ -68,16 +68,17 @@ class Contestant:
         try:
             self._answer()
         except BaseException:
-            self._end()
+            self.end()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end()
+        self.end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Ends the process, whatever it does."""
         self._process.kill()
         self._process.communicate()
         self._errors.close()
@@ -135,7 +136,7 @@ def _measured(
     job: str, rows: int, rounds: int, engines: Sequence[str], limit: float, note: Note
 ) -> list[dict[str, Any]]:
     """One job by all engines that have a way to do it."""
-    with Contestant(job, min(rows, WARM_ROWS), OURS, limit) as warm:
+    with suppress(TimeLimitError), Contestant(job, min(rows, WARM_ROWS), OURS, limit) as warm:
         warm.call()  # what is compiled here is in the cache for the process that is measured
     running = {}
     calls: dict[str, list[dict[str, Any]]] = {}
@@ -150,7 +151,7 @@ def _measured(
                     calls[engine].append(contestant.call())
                 except TimeLimitError as error:
                     note(str(error))
-                    del running[engine]
+                    running.pop(engine).end()  # or it would go on beside those that are measured
                     continue
                 note(f"{job} {rows:,} rows, round {turn + 1}: {engine} {calls[engine][-1]['seconds']:.3f} s")
     prints = {engine: tuple(answers[0]["fingerprint"]) for engine, answers in calls.items() if answers}
