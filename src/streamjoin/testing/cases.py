@@ -179,7 +179,7 @@ def within(window: Window, unit: str = "") -> Any:
     """The oracle's window as streamjoin spells it; `unit` turns its integers into durations.
 
     >>> within(Interval(-5, 5)), within(Interval(-5, 5), "seconds"), within(Last(3, 4))
-    (5, '5 seconds', last(r=3, s=4))
+    (5, '5 seconds', Last(r=3, s=4))
     """
 
     def size(n: int) -> Any:
