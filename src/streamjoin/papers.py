@@ -49,7 +49,7 @@ def tuples(
     key = np.uint64((seed << 8 | ord(side)) & 0xFFFF_FFFF_FFFF_FFFF)
     ts = start + (number * MICROSECONDS // rate).astype(np.int64)
     with np.errstate(over="ignore"):
-        key = _mixed(np.array([key]))[0]
+        key = mixed(np.array([key]))[0]
         integer = LOWEST + (_unit(number, key) * highest).astype(np.int32)
         real = (LOWEST + _unit(number, ~key) * (HIGHEST - LOWEST)).astype(np.float32)
     return ts, integer, real
@@ -57,15 +57,15 @@ def tuples(
 
 def _unit(number: Array, key: Any) -> Array:
     """For each number a value in [0, 1) that depends on it and the key."""
-    return (_mixed(number.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + key) >> np.uint64(11)) * 2.0**-53
+    return (mixed(number.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + key) >> np.uint64(11)) * 2.0**-53
 
 
-def _mixed(bits: Array) -> Array:
+def mixed(bits: Array) -> Array:
     """The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every bit of the input moves every bit of the output."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Array = bits ^ (bits >> np.uint64(31))
-    return mixed
+    found: Array = bits ^ (bits >> np.uint64(31))
+    return found
 
 
 def table(side: str, columns: Columns) -> pa.Table:

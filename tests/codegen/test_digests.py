@@ -119,8 +119,8 @@ def test_a_digest_follows_contents_and_not_places(tmp_path: Path) -> None:
         shutil.copytree(ROOT, tmp_path / folder / "streamjoin", ignore=shutil.ignore_patterns("__pycache__"))
     before = digests(tmp_path / "one")
     assert digests(tmp_path / "two") == before and len(set(before)) == 3
-    with (tmp_path / "two" / "streamjoin" / "access" / "records.py").open("a") as file:
-        file.write("\nANOTHER = 1\n")
+    changed = tmp_path / "two" / "streamjoin" / "access" / "records.py"
+    changed.write_text(changed.read_text() + "\nANOTHER = 1\n")
     refine, intrinsics, cell = digests(tmp_path / "two")
     assert refine != before[0] and intrinsics == before[1] and cell != before[2]
 

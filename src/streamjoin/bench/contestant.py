@@ -22,7 +22,7 @@ from streamjoin import api
 from streamjoin.bench.jobs import COLUMNS, JOBS, Inputs, Job
 from streamjoin.bench.yardsticks import PEERS, Run
 from streamjoin.intake.columns import as_numpy, flat
-from streamjoin.papers import Array
+from streamjoin.papers import Array, mixed
 
 OURS = "streamjoin"
 HASHED = 1 << 18  # rows at a time
@@ -51,7 +51,7 @@ def fingerprint(table: pa.Table) -> tuple[int, int]:
         hashes = np.zeros(part.num_rows, np.uint64)
         for side in "rs":
             for name in COLUMNS[side]:
-                hashes = _mixed(hashes + _bits(as_numpy(flat(part.column(name)))))
+                hashes = mixed(hashes + _bits(as_numpy(flat(part.column(name)))))
         total += int(hashes.sum(dtype=np.uint64))
     return table.num_rows, total % (1 << 64)
 
@@ -59,14 +59,6 @@ def fingerprint(table: pa.Table) -> tuple[int, int]:
 def _bits(values: Array) -> Array:
     """64 bits of each value; engines may widen a column."""
     return values.astype(np.float64 if values.dtype.kind == "f" else np.int64).view(np.uint64)
-
-
-def _mixed(values: Array) -> Array:
-    """The last steps of splitmix64: every bit of the result depends on every bit of a value."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Array = values ^ (values >> np.uint64(31))
-    return mixed
 
 
 def _forget_peak() -> None:
