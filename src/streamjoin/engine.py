@@ -6,8 +6,8 @@ Engines do not know each other. They count sides: 0 is r, 1 is s.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
@@ -66,6 +66,7 @@ class Engine(ABC):
         self.setup = setup
         self._plan, self._intake, self._sink = plan, intake, sink
         self._failure: BaseException | None = None
+        self._prefill = False
 
     @abstractmethod
     def start(self) -> None:
@@ -102,9 +103,17 @@ class Engine(ABC):
         """Nothing can be completed any more; stops without waiting for it. The first error counts."""
         self._failure = self._failure or error
 
-    @abstractmethod
-    def filling(self) -> AbstractContextManager[None]:
-        """Inside, arrivals are not compared: for benchmarks that begin with full windows."""
+    @contextmanager
+    def prefill(self) -> Iterator[None]:
+        """Inside, arrivals are stored and not compared: for benchmarks that begin with full windows."""
+        self._set_prefill(True)
+        try:
+            yield
+        finally:
+            self._set_prefill(False)
+
+    def _set_prefill(self, on: bool) -> None:
+        self._prefill = on
 
     @property
     def failure(self) -> BaseException | None:

@@ -95,7 +95,7 @@ class Contestant(BareJoin):
 
     def __init__(self, workload: Workload, algorithm: str, workers: int) -> None:
         super().__init__(workload.plan(algorithm, workers))
-        with self.engine.filling():
+        with self.engine.prefill():
             for table in workload.fills():
                 self._arrive(1, self.prepared(1, table))
 

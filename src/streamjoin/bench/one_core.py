@@ -67,7 +67,7 @@ class Scan:
     def __init__(self, tuples: int = 1_000_000) -> None:
         self._join = Kept(BAND, "1 day", "scan")
         sources = [Source(name, 1_000_000) for name in SIDES]
-        with self._join.engine.filling():
+        with self._join.engine.prefill():
             self._join.engine.arrive(1, self._join.prepared(1, sources[1].batch(tuples)))
         self._probes = self._join.prepared(0, sources[0].batch(SCAN_PROBES))
         self._join.keeping = True

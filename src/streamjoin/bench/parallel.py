@@ -321,7 +321,7 @@ class _Whole:
             **options,
         )
         self.stats = self._join.stats
-        with self._join.filling():
+        with self._join.prefill():
             while self._sources["s"].count < parse_duration(window) / 1e9 * rate:
                 self._push(FILL)
 

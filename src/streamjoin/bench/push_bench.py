@@ -51,7 +51,7 @@ class Filled:
         self._found: list[pa.RecordBatch] = []
 
     def _settle(self) -> None:
-        """Waits for what is under way, and forgets it: it belongs to the filling."""
+        """Waits for what is under way, and forgets it: that was the prefill."""
         while any(worker["queue_depth"] for worker in self._join.stats()["workers"]):
             time.sleep(0.01)
         time.sleep(0.05)

@@ -42,7 +42,6 @@ class Hells(Engine):
         self._device = choose(plan.device)
         _check(self._device, self._source)
         self._clock = Clock(trace=setup.trace)
-        self._silent = False
         self._next = [0, 0]
         self._comparisons = 0
         with self._telling():
@@ -106,7 +105,7 @@ class Hells(Engine):
             event = self.windows[side].add(staged, columns[:-2], batch.at)
             if event is not None:
                 self._adds[side].append((f"add {SIDES[side]}", event))
-            if not self._silent:
+            if not self._prefill:
                 self._compare(side, staged, batch)
         self._next[side] += len(batch)
         if self.setup.synchronous:
@@ -176,16 +175,10 @@ class Hells(Engine):
         self.check()
         self._interpreter.put((self._next[0], self._next[1]))
 
-    @contextmanager
-    def filling(self) -> Iterator[None]:
-        """Inside, arrivals are not compared: for benchmarks that begin with full windows."""
-        self._silent = True
-        try:
-            yield
-        finally:
-            for window in self.windows:
-                window.queue.finish()
-            self._silent = False
+    def _set_prefill(self, on: bool) -> None:
+        for window in self.windows:
+            window.queue.finish()
+        super()._set_prefill(on)
 
     def wait(self) -> None:
         """Until all results of what has arrived are out, or the join has failed."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms.kang import Kang
 from streamjoin.engine import Engine, PerSide, Setup, Sink
@@ -23,26 +20,17 @@ class Inline(Engine):
         self._segments = intake.segment(0), intake.segment(1)
         self._algorithm = Kang(self._segments, (intake.search(0), intake.search(1)))
         self._next = [0, 0]
-        self._silent = False
 
     def start(self) -> None:
         """There is the pushing thread alone."""
 
     def arrive(self, side: int, batch: Tuples) -> None:
         self._next[side] += len(batch)
-        if self._silent:
+        if self._prefill:
             self._segments[side].insert(batch)
             return
         for r, s in self._algorithm.arrive(side, batch):
             self._sink.pairs(r, s)
-
-    @contextmanager
-    def filling(self) -> Iterator[None]:
-        self._silent = True
-        try:
-            yield
-        finally:
-            self._silent = False
 
     def expire(self, horizons: PerSide, arrived: PerSide) -> None:
         for side, horizon in enumerate(horizons):

@@ -147,14 +147,14 @@ class Join:
             raise
 
     @contextmanager
-    def filling(self) -> Iterator[None]:
-        """Inside, workers compare nothing: windows are only filled. For benchmarks that begin with full windows."""
+    def prefill(self) -> Iterator[None]:
+        """Inside, arrivals are stored and not compared: for benchmarks that begin with full windows."""
         try:
-            with self._engine.filling():
+            with self._engine.prefill():
                 yield
         except BaseException as error:
             if not isinstance(error, Exception):
-                self._fail("filling", error)
+                self._fail("prefill", error)
             raise
 
     def late(self) -> list[tuple[str, pa.RecordBatch]]:

@@ -7,8 +7,7 @@ Called by whoever pushes, one thread at a time. What it sends is in `algorithms/
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -124,15 +123,9 @@ class Driver(Engine):
         self.check()
         return True
 
-    @contextmanager
-    def filling(self) -> Iterator[None]:
-        """Inside, arrivals are not compared: for benchmarks that begin with full windows."""
-        self.runtime.prefill(True)
-        try:
-            yield
-        finally:
-            self.runtime.quiet(patient=True)
-            self.runtime.prefill(False)
+    def _set_prefill(self, on: bool) -> None:
+        self.runtime.quiet(patient=True)
+        self.runtime.prefill(on)
 
     def admit(self, side: int, count: int) -> int:
         """How many of so many arrivals can be taken without waiting."""

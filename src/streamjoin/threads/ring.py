@@ -44,7 +44,7 @@ class Control(Record):
     """What all threads of a join are told."""
 
     order: Word
-    prefill: Word  # nothing is compared, windows are only filled
+    prefill: Word  # arrivals are stored and not compared
 
 
 def new_queues(slots: Array, readers: list[int]) -> Array:

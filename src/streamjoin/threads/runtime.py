@@ -171,7 +171,7 @@ class Runtime:
         worker.order(address(self._control), order, address(self._eventcounts), len(self._eventcounts))
 
     def prefill(self, on: bool) -> None:
-        """Are arrivals not compared, but windows only filled?"""
+        """Whether arrivals are stored without being compared."""
         write_word(address(self._control) + Control.offset("prefill"), int(on))
 
     def send(
