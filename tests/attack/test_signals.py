@@ -208,6 +208,7 @@ STAGES: dict[str, Callable[[Command], Any]] = {
 
 
 @soak_only
+@pytest.mark.usefixtures("hang_up")
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize(
     ("number", "code"),

@@ -406,6 +406,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.usefixtures("hang_up")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_leaves_nothing_behind(number: signal.Signals, code: int, folder: Path) -> None:
     with start("-c", SLOW_WRITE, *words("-o", "out.parquet"), cwd=folder) as process:

@@ -310,6 +310,7 @@ def test_a_signal_is_held_back_to_the_end() -> None:
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.usefixtures("hang_up")
 def test_a_terminal_that_was_closed_is_let_go() -> None:
     """Whoever wrote there would fail: the progress, the report, the log."""
     ours, theirs = os.openpty()
