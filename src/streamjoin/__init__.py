@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from streamjoin.kinds import CHOSEN
 from streamjoin.predicate.operations import PUBLIC
 from streamjoin.windows import KINDS
 
@@ -13,6 +14,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from streamjoin.api import explain as explain
     from streamjoin.api import join as join
+    from streamjoin.kinds import max_by as max_by
+    from streamjoin.kinds import min_by as min_by
     from streamjoin.live.join import Join as Join
     from streamjoin.plan.explain import Explanation as Explanation
     from streamjoin.predicate.expressions import cast as cast
@@ -46,6 +49,7 @@ _HOMES = {
     "join": "streamjoin.api",
     "Join": "streamjoin.live.join",
     "Punctuation": "streamjoin.results.output",
+    **dict.fromkeys(CHOSEN, "streamjoin.kinds"),
     "explain": "streamjoin.api",
     "Explanation": "streamjoin.plan.explain",
     **{name: kind.home for name, kind in KINDS.items()},

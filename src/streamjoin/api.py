@@ -6,7 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from streamjoin.errors import SchemaError
-from streamjoin.options import LIVE, Options, takes
+from streamjoin.keywords import takes
+from streamjoin.options import LIVE, Options
 
 if TYPE_CHECKING:
     from streamjoin.plan.explain import Explanation

@@ -7,26 +7,21 @@ pass them on. An option names the engines that have it, and what another one off
 from __future__ import annotations
 
 # ruff: noqa: RUF009  `option` and `required` make fields
-import functools
-import inspect
-import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from streamjoin import words
 from streamjoin.access import ACCESSES
 from streamjoin.algorithms import ALGORITHMS, AUTO, DEVICE, NAMES
-from streamjoin.errors import OptionError, SchemaError, StreamjoinError, UnsupportedError, cut, either, shown, suggest
+from streamjoin.errors import OptionError, SchemaError, StreamjoinError, cut, either, shown
+from streamjoin.kinds import ALL, CHOSEN, FUNCTIONS, HOWS, INNER, TAKES, Kind, kind_of
 from streamjoin.windows import KINDS, SPELLINGS, spelled
 from streamjoin.words import ENGINE, ON_SPARK, RESULT, WINDOW, Word
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-P = ParamSpec("P")
-O = TypeVar("O", bound="Options")  # noqa: E741
-T = TypeVar("T")
 
 ON_DEVICES = [name for name, row in ALGORITHMS.items() if row.engine == DEVICE]
 MEMORY = (AUTO, "host", "device", "parts")
@@ -92,7 +87,31 @@ class Options:
         Word(WINDOW, SPELLINGS, f"a window; write {SPELLINGS}", spelled),
     )
     time: str | tuple[str, str] | None = option(None, "the time column, or one of each side")
-    how: str = option("inner", 'the pairs; only "inner" is supported')
+    how: str = option(
+        INNER.name,
+        "the join type: which rows without a partner come out, or whether r comes out alone",
+        takes=either(f'"{name}"' for name in HOWS),
+        word=Word(RESULT, either(HOWS)),
+    )
+    take: Any = option(
+        ALL,
+        "which of an r's partners: every one, the latest one before it, the earliest one after it, the nearest one, or "
+        "the k with the smallest or greatest value of an expression",
+        takes=either([*(f'"{name}"' for name in TAKES), *(f"sj.{name}(e, k=1)" for name in CHOSEN)]),
+        word=Word(RESULT, f'{", ".join(TAKES)}, "min_by(abs(r.x - s.y), 3)"'),
+    )
+    aggregate: Any = option(
+        None,
+        "one row per r, with functions of all its partners",
+        takes=f'{{"n": "count(*)", "bid": "avg(s.bid)"}}, of {either(FUNCTIONS)}',
+        word=Word(RESULT, f'"count(*) AS n, avg(s.bid) AS bid", of {either(FUNCTIONS)}'),
+    )
+    select: Any = option(
+        None,
+        "what the result has",
+        takes='"r.id, r.price - s.bid AS spread", a list of such or of expressions, or a dict by name',
+        word=Word(RESULT, '"r.id, s.*, r.price - s.bid AS spread"'),
+    )
     algorithm: str = option(
         AUTO,
         "who meets whom",
@@ -222,8 +241,7 @@ class Options:
     )
 
     def __post_init__(self) -> None:
-        if self.how != "inner":
-            raise UnsupportedError(f'how={shown(self.how)} is not supported; only how="inner" is')
+        self.kind  # noqa: B018  refuses what does not go together
         for name, declared in DECLARED.items():
             value, values = getattr(self, name), declared.metadata["values"]
             if values and value not in values:
@@ -253,6 +271,11 @@ class Options:
         """Is an option not at its default?"""
         default = DECLARED[name].default
         return default is not MISSING and getattr(self, name) != default
+
+    @cached_property
+    def kind(self) -> Kind:
+        """What the join hands out."""
+        return kind_of(self.how, self.take, self.aggregate, self.select)
 
     @property
     def times(self) -> tuple[str, str] | None:
@@ -302,51 +325,6 @@ class LiveOptions(Options):
     s: pa.Schema
 
 
-def takes(
-    declared: Callable[P, O],
-) -> Callable[[Callable[[Any, Any, O], T]], Callable[Concatenate[Any, Any, P], T]]:
-    """Gives a function of two tables the options as keywords: for callers, for type checkers and for help()."""
-
-    def decorate(function: Callable[[Any, Any, O], T]) -> Callable[Concatenate[Any, Any, P], T]:
-        return _taking(function, declared, 2)
-
-    return decorate
-
-
-def constructed(
-    declared: Callable[P, O],
-) -> Callable[[Callable[[Any, O], None]], Callable[Concatenate[Any, P], None]]:
-    """The same for a constructor."""
-
-    def decorate(function: Callable[[Any, O], None]) -> Callable[Concatenate[Any, P], None]:
-        return _taking(function, declared, 1)
-
-    return decorate
-
-
-def _taking(function: Callable[..., Any], declared: Callable[..., Any], positional: int) -> Callable[..., Any]:
-    """Calls a function whose last parameter is an Options with its words instead."""
-    first = list(inspect.signature(function).parameters.values())[:positional]
-    own = inspect.signature(declared).parameters.values()
-    signature = inspect.Signature([*first, *own])
-    known = [*(parameter.name for parameter in first), *(parameter.name for parameter in own)]
-
-    @functools.wraps(function)
-    def call(*arguments: Any, **given: Any) -> Any:
-        for name, now in FORMER.items():
-            if name in given:
-                given[now] = given.pop(name)
-        for name in given:
-            if name not in known:
-                raise TypeError(f"{function.__name__}() has no option {name}; {suggest(name, known)}")
-        found = signature.bind(*arguments, **given).arguments
-        return function(*(found.pop(parameter.name) for parameter in first), declared(**found))
-
-    call.__signature__ = signature  # type: ignore[attr-defined]
-    call.__doc__ = inspect.cleandoc(function.__doc__ or "").replace("{options}", described())
-    return call
-
-
 def from_text(name: str, text: str) -> Any:
     """The value of an option that is written as a word of the command line.
 
@@ -360,19 +338,6 @@ def from_text(name: str, text: str) -> Any:
         raise
     except ValueError:
         raise OptionError(f'--{name} "{cut(text)}" is not {word.what}') from None
-
-
-def described() -> str:
-    """What every option means and which joins have it, for docstrings."""
-    lines = []
-    for name, declared in DECLARED.items():
-        engines = declared.metadata["engines"]
-        where = "" if len(engines) == len(ENGINES) else f" ({', '.join(engines)})"
-        values = ", ".join(f'"{value}"' for value in declared.metadata["values"])
-        takes = declared.metadata["takes"] or values
-        text = textwrap.wrap(declared.metadata["doc"] + (f": {takes}" if takes else "") + where, 94)
-        lines += [f"{name if k == 0 else '':<14}{line}" for k, line in enumerate(text)]
-    return "\n".join(lines)
 
 
 def _are_names(both: Any) -> bool:

@@ -24,8 +24,9 @@ from streamjoin.errors import ClosedError, SchemaError, StreamjoinError, WindowE
 from streamjoin.intake.batches import as_table
 from streamjoin.intake.prepare import Intake
 from streamjoin.interrupts import Section
+from streamjoin.keywords import constructed
 from streamjoin.live.stream import Stream, delay_of
-from streamjoin.options import LIVE, LONGEST_BATCH, LiveOptions, Options, constructed
+from streamjoin.options import LIVE, LONGEST_BATCH, LiveOptions, Options
 from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.results.output import Output, Punctuation, Snapshot
 from streamjoin.results.rows import take_rows, widened
@@ -66,6 +67,7 @@ class Join:
             if not isinstance(schema, pa.Schema):
                 raise SchemaError(f"{side}= must be a pyarrow.Schema, not {type(schema).__name__}")
         r, s = widened(options.r), widened(options.s)
+        options.kind.only(LIVE)
         self.plan: Plan = make_plan(r, s, options.for_engine(LIVE))
         ordered, punctuations = options.ordered, options.punctuations
         if (ordered or punctuations) and self.plan.unit is None:

@@ -22,9 +22,11 @@ from streamjoin.errors import (
     shown,
     suggest,
 )
+from streamjoin.kinds import PLAIN, Kind
 from streamjoin.machine import usable_cores
 from streamjoin.options import Options
 from streamjoin.plan import Choice, Task, Wish, choose, load_of
+from streamjoin.plan.columns import columns, typed
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.analysis import Analysis, analyse
 from streamjoin.predicate.resolve import resolve
@@ -58,6 +60,7 @@ class Plan:
     expected: tuple[int, int] = (0, 0)  # tuples in the windows, as far as rates and window tell
     reasons: tuple[str, ...] = field(default=())
     any_case: bool = False  # names that differ in case only are the same name
+    kind: Kind = PLAIN  # what comes out, its expressions typed
 
     def program(self) -> Program:
         """The predicate's compiled form; imports the compiler."""
@@ -132,8 +135,9 @@ def make_plan(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static
         options.memory,
         _expected(window, options.rates),
         (*reasons, *chosen.reasons),
+        kind=typed(options.kind, schema_r, schema_s),
     )
-    plan.output_names()
+    columns(plan)  # refuses names that clash
     return plan
 
 

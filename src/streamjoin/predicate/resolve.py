@@ -55,6 +55,37 @@ def resolve(tree: Node, schema_r: pa.Schema, schema_s: pa.Schema) -> Node:
     >>> to_sql(resolve(parse("r.x BETWEEN s.a - 10 AND s.a + 0.5"), r, s))
     'CAST(r.x AS float) >= s.a - 10.0F AND CAST(r.x AS double) <= CAST(s.a AS double) + 0.5D'
     """
+    typed, resolver = _typed(tree, schema_r, schema_s)
+    if typed.type == NULL:
+        typed = cast_to(typed, BOOL)
+    if typed.type != BOOL:
+        raise PredicateError(
+            f"not a predicate: {show(typed)} is no condition; compare it with something, as in r.x <= s.y"
+        )
+    return _settled(typed, resolver.unit)
+
+
+def resolve_value(tree: Node, schema_r: pa.Schema, schema_s: pa.Schema) -> Node:
+    """A typed expression of any type over these two schemas.
+
+    >>> import pyarrow as pa
+    >>> from streamjoin.predicate.sql import parse
+    >>> r, s = pa.schema([("x", pa.int32())]), pa.schema([("a", pa.float32())])
+    >>> str(resolve_value(parse("r.x - s.a"), r, s).type)
+    'float'
+    """
+    typed, resolver = _typed(tree, schema_r, schema_s)
+    if typed.type == NULL:
+        raise PredicateError(f"{brief(tree)} is null and has no type; give it one, as in CAST(NULL AS int)")
+    return _settled(typed, resolver.unit)
+
+
+def locate(tree: Node, schema_r: pa.Schema, schema_s: pa.Schema) -> tuple[str, str]:
+    """The side and the exact name of a column, which may have any type."""
+    return _Resolver({"r": schema_r, "s": schema_s}).locate(*tree.column)
+
+
+def _typed(tree: Node, schema_r: pa.Schema, schema_s: pa.Schema) -> tuple[Node, _Resolver]:
     nodes = bottom_up(tree)
     if len(nodes) > MAX_NODES:
         raise too_large("has", len(nodes), "operations, columns and constants", MAX_NODES)
@@ -62,16 +93,13 @@ def resolve(tree: Node, schema_r: pa.Schema, schema_s: pa.Schema) -> Node:
     resolver.find_unit(tree)
     for node in nodes:
         resolver.visit(node)
-    typed = resolver.typed[tree]
-    if typed.type == NULL:
-        typed = cast_to(typed, BOOL)
-    if typed.type != BOOL:
-        raise PredicateError(
-            f"not a predicate: {show(typed)} is no condition; compare it with something, as in r.x <= s.y"
-        )
+    return resolver.typed[tree], resolver
+
+
+def _settled(typed: Node, unit: str) -> Node:
     settled: dict[Node, Node] = {}
     for node in bottom_up(typed):
-        settled[node] = _settle(node, tuple(settled[arg] for arg in node.args), resolver.unit)
+        settled[node] = _settle(node, tuple(settled[arg] for arg in node.args), unit)
     return settled[typed]
 
 

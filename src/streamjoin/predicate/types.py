@@ -108,6 +108,28 @@ def from_arrow(t: pa.DataType) -> Type | None:
     return None
 
 
+def to_arrow(t: Type) -> pa.DataType:
+    """The Arrow type of values that a predicate has computed.
+
+    >>> to_arrow(decimal(9, 2)), to_arrow(timestamp("ns", aware=True)), to_arrow(interval())
+    (Decimal128Type(decimal128(9, 2)), TimestampType(timestamp[ns, tz=UTC]), DurationType(duration[us]))
+    """
+    import pyarrow as pa
+
+    if t.kind == "int":
+        return getattr(pa, f"int{t.bits}")()
+    if t.kind == "float":
+        return pa.float64() if t.bits == 64 else pa.float32()
+    if t.kind == "decimal":
+        return pa.decimal128(t.precision, t.scale)
+    if t.kind == "timestamp":
+        return pa.timestamp(t.unit, "UTC" if t.aware else None)
+    if t.kind == "interval":
+        return pa.duration(t.unit)
+    plain = {"bool": pa.bool_, "date": pa.date32, "string": pa.string, "binary": pa.binary, "null": pa.null}
+    return plain[t.kind]()
+
+
 _INT_NAMES = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
 _OTHER_NAMES = {"bool": "boolean", "interval": "interval day to second", "null": "void"}
 

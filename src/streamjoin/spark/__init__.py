@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamjoin.options import Options, takes
+from streamjoin.keywords import takes
+from streamjoin.options import Options
 
 
 @takes(Options)

@@ -47,6 +47,7 @@ def join_frames(df_r: Any, df_s: Any, options: Options) -> Any:
 def plan_frames(df_r: Any, df_s: Any, options: Options) -> JoinSpec:
     """What would be done with two DataFrames."""
     options = options.for_engine(SPARK)
+    options.kind.only(SPARK)
     frames = {"r": df_r, "s": df_s}
     streaming = {side: bool(df.isStreaming) for side, df in frames.items()}
     if streaming["r"] != streaming["s"]:
@@ -228,7 +229,9 @@ def _output(df_r: Any, df_s: Any, spec: JoinSpec) -> StructType:
     """The result's columns, with the types that the inputs have; all of them may be null, as in files."""
     schemas = (df_r.schema, df_s.schema)
     fields = [
-        StructField(column.name, schemas[column.side][column.source.name].dataType) for column in columns(spec.plan)
+        StructField(column.name, schemas[column.side][column.source.name].dataType)
+        for column in columns(spec.plan)
+        if column.side is not None
     ]
     if spec.result_time:
         side = spec.result_side

@@ -46,6 +46,7 @@ def join_tables(left: Any, right: Any, options: Options) -> Any:
             f"left is a {type(left).__module__}.{type(left).__name__}, right a {type(right).__module__}."
             f"{type(right).__name__}; convert one of them so that both are of the same kind"
         )
+    options.kind.only(TABLES)
     tables = {"r": to_arrow(left, "the left table (r)"), "s": to_arrow(right, "the right table (s)")}
     plan = make_plan(tables["r"].schema, tables["s"].schema, options.for_engine(TABLES), static=True)
     if options.ordered and plan.unit is None:
