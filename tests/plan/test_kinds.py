@@ -75,8 +75,9 @@ def test_what_does_not_go_together_is_refused_by_name(options: dict[str, Any], w
 def test_words_of_other_libraries() -> None:
     table = R.empty_table()
     for word, ours in {"tolerance": "within", "strategy": "take", "direction": "take", "by": "on="}.items():
+        foreign: dict[str, Any] = {word: 1}
         with pytest.raises(TypeError, match=ours):
-            sj.join(table, table, on="TRUE", **{word: 1})  # type: ignore[call-arg]
+            sj.join(table, table, on="TRUE", within=1, time="t", **foreign)
 
 
 def test_schemas() -> None:
