@@ -54,6 +54,8 @@ JOIN = (
     Figure("punctuation_lag", "ticks", "by which the punctuation lies behind the input"),
     Figure("order_buffer", "pairs", "that wait for their order"),
     Figure("order_buffer_max", "pairs", "that ever waited for it at the same time"),
+    Figure("unmatched", "rows", "that came out without a partner"),
+    Figure("held_back", "tuples", "whose result is not known yet: their windows are open"),
     Figure("workers", "", "the figures of each worker"),
     Figure("device", "", "of a join on a device: what it is, where its windows lie, seconds spent in each step"),
 )

@@ -67,11 +67,12 @@ def cast(array: pa.Array, t: pa.DataType) -> pa.Array:
     return array if array.type == t else array.cast(t)
 
 
-def row_numbers(rows: Array) -> pa.Array:
-    """Row numbers for take(). (`pa.array` imports pandas, too.)"""
+def row_numbers(rows: Array, nulls: bool = False) -> pa.Array:
+    """Row numbers for take(); with `nulls`, null for those below zero. (`pa.array` imports pandas, too.)"""
     short = rows.dtype == np.uint32
     rows = np.ascontiguousarray(rows, np.uint32 if short else np.int64)
-    return pa.Array.from_buffers(pa.uint32() if short else pa.int64(), len(rows), [None, pa.py_buffer(rows)])
+    valid = pa.py_buffer(np.packbits(rows >= 0, bitorder="little")) if nulls else None
+    return pa.Array.from_buffers(pa.uint32() if short else pa.int64(), len(rows), [valid, pa.py_buffer(rows)])
 
 
 def without_views(table: pa.Table) -> pa.Table:

@@ -28,8 +28,9 @@ from streamjoin.keywords import constructed
 from streamjoin.live.stream import Stream, delay_of
 from streamjoin.options import LIVE, LONGEST_BATCH, LiveOptions, Options
 from streamjoin.plan.plan import SIDES, Plan, make_plan
-from streamjoin.results.output import Output, Punctuation, Snapshot
+from streamjoin.results.output import Output, Punctuation
 from streamjoin.results.rows import take_rows, widened
+from streamjoin.results.stage import Snapshot
 from streamjoin.windows import SINCE_EVER
 
 CHUNK = LONGEST_BATCH  # tuples of one push after which workers are told what has expired
@@ -230,8 +231,8 @@ class Join:
         """
         seconds = max(clock.perf_counter() - self._started, 1e-9)
         engine, output, mark = self._engine.stats(), self._output, self._mark()
-        for stream, rows in zip(self._streams, output.rows, strict=True):
-            counts = {"pushed": stream.pushed, "late": stream.late, "shed": stream.shed, "payload_bytes": rows.nbytes}
+        for stream, payload in zip(self._streams, output.sides, strict=True):
+            counts = {"pushed": stream.pushed, "late": stream.late, "shed": stream.shed, "payload_bytes": payload.nbytes}
             engine[stream.name] = metrics.report(metrics.SIDE, counts | engine[stream.name], seconds)
         engine["workers"] = [metrics.report(metrics.WORKER, worker, seconds) for worker in engine["workers"]]
         promised = output.punctuation > SINCE_EVER
@@ -245,6 +246,7 @@ class Join:
             "punctuation_lag": mark - output.punctuation if promised and output.punctuation <= mark else None,
             "order_buffer": output.waiting,
             "order_buffer_max": output.buffered,
+            **output.undecided(),
         }
         return metrics.report(metrics.JOIN, own | engine, seconds)
 
@@ -321,12 +323,15 @@ class Join:
             at = np.arange(first_position, first_position + table.num_rows, dtype=np.int64)
         else:
             at = times
-        number = self._output.rows[side].next
+        number = self._output.sides[side].rows.next
         batch, kept = self._intake.prepare(side, table, at, self._streams[1 - side].pushed, number)
         self._section.under_way = name  # from here on the tuples are part of the join: what goes wrong ends it
         stream.shed += shed
         if late is not None:
             stream.set_aside(take_rows(admitted, np.flatnonzero(late)))
+        if kept is not None and self._output.preserves(side):
+            others = np.flatnonzero(~kept)
+            self._output.set_aside(side, take_rows(table, others), at[others], None if times is None else times[others])
         self._accept(side, table, times, batch, kept, moment)
 
     def _accept(
@@ -337,7 +342,7 @@ class Join:
             rows = take_rows(table, np.flatnonzero(kept))
         if rows.num_rows:
             kept_times = times if times is None or kept is None else times[kept]
-            self._output.append(side, rows, int(batch.at.max()), kept_times, moment)
+            self._output.append(side, rows, batch.at, kept_times, moment)
         counted = np.arange(table.num_rows + 1) if kept is None else np.concatenate([[0], np.cumsum(kept)])
         step = max(table.num_rows, 1) if self._engine.at_once else CHUNK
         for begin in range(0, table.num_rows, step):
@@ -354,7 +359,7 @@ class Join:
         stream = self._streams[side]
         if len(at):
             newest = int(at.max())
-            self._output.append(side, table, newest, at, moment)
+            self._output.append(side, table, at, at, moment)
             stream.watermark.newest = max(stream.watermark.newest, newest)
         stream.pushed += len(at)
 
@@ -364,8 +369,13 @@ class Join:
         self._expire()
 
     def _snapshot(self) -> Snapshot:
-        r, s = self._output.rows
-        return Snapshot((r.next, s.next), self._mark(), self._horizons())
+        r, s = (payload.rows.next for payload in self._output.sides)
+        horizons = self._horizons()
+        if self.plan.window.by_rows:
+            passed = horizons
+        else:
+            passed = self._streams[1].watermark.value, self._streams[0].watermark.value
+        return Snapshot((r, s), self._mark(), horizons, passed, self._closed)
 
     def _mark(self) -> int:
         """Below this time no tuple follows on either side."""

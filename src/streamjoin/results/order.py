@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamjoin.codegen.records import Array
+from streamjoin.results.numbers import NOBODY, aside
 
 SMALLEST = 1024
 
@@ -53,8 +54,11 @@ class OrderBuffer:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, r: Array, s: Array) -> None:
-        self._held.append((np.maximum(self.times[0].of(r), self.times[1].of(s)), r.copy(), s.copy()))
+    def add(self, r: Array, s: Array, times: Array | None = None) -> None:
+        """Results, at their own times or at the later ones of their pairs."""
+        if times is None:
+            times = np.maximum(self.times[0].of(r), self.times[1].of(s))
+        self._held.append((times, r.copy(), s.copy()))
         self._count += len(r)
 
     def release(self, punctuation: int) -> tuple[Array, Array]:
@@ -71,4 +75,9 @@ class OrderBuffer:
 
     def oldest(self, side: int, number: int) -> int:
         """The smallest tuple number of a side that is held, or `number` if that is smaller."""
-        return min([number, *(int(held[1 + side].min()) for held in self._held)])
+        return min([number, *(int(np.min(held[1 + side], where=held[1 + side] >= 0, initial=number)) for held in self._held)])
+
+    def oldest_aside(self, side: int, number: int) -> int:
+        """The same for numbers of tuples that are no part of the join."""
+        lowest = [np.max(held[1 + side], where=held[1 + side] < NOBODY, initial=aside(number)) for held in self._held]
+        return min([number, *(int(aside(value)) for value in lowest)])

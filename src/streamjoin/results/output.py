@@ -18,10 +18,10 @@ import pyarrow as pa
 from streamjoin.codegen.records import Array
 from streamjoin.interrupts import Call, Section
 from streamjoin.plan.plan import Plan
+from streamjoin.results.assemble import Assembler
 from streamjoin.results.latency import Latency
 from streamjoin.results.order import OrderBuffer
-from streamjoin.results.rows import Rows, side_by_side
-from streamjoin.results.schema import result_schema
+from streamjoin.results.stage import Snapshot, stage_of
 from streamjoin.windows import SINCE_EVER
 
 MOST_UNMEASURED = 1 << 16  # results whose latency is not counted yet
@@ -35,15 +35,6 @@ class Punctuation:
     """
 
     time: int
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The input at a moment: how many tuples had come, how far time had, and what no later tuple reaches."""
-
-    numbers: tuple[int, int]
-    mark: int
-    horizons: tuple[int, int]
 
 
 @dataclass
@@ -67,8 +58,9 @@ class Output:
     """
 
     def __init__(self, plan: Plan, ordered: bool, punctuate: bool) -> None:
-        self.rows = (Rows(plan.schemas["r"]), Rows(plan.schemas["s"]))
-        self.schema = result_schema(plan)
+        self._assembler = Assembler(plan)
+        self.sides = self._assembler.sides
+        self.schema = self._assembler.schema
         self.results = 0
         self.punctuation = SINCE_EVER
         self.buffered = 0  # the most results that ever waited for their order
@@ -76,22 +68,37 @@ class Output:
         self._unmeasured: list[Pairs] = []
         self._unmeasured_count = 0
         self._order = OrderBuffer() if ordered else None
+        self._stage = stage_of(plan, ordered)
         self._punctuate = punctuate
         self._ready: deque[Pairs | Item] = deque()
         self._snapshots: deque[Snapshot] = deque()
         self._section = Section()
         self._something = Call()
 
-    def append(self, side: int, table: pa.Table, last_at: int, times: Array | None, moment: int) -> None:
-        """Rows that may become part of results, in the order of their numbers, with their largest place."""
-        self._section.change("taking rows", self._append, side, table, last_at, times, moment)
+    def append(self, side: int, table: pa.Table, at: Array, times: Array | None, moment: int) -> None:
+        """Rows that may become part of results, in the order of their numbers, with their places in the window."""
+        self._section.change("taking rows", self._append, side, table, at, times, moment)
 
-    def _append(self, side: int, table: pa.Table, last_at: int, times: Array | None, moment: int) -> None:
-        rows = self.rows[side]
-        rows.append(table, last_at)
+    def _append(self, side: int, table: pa.Table, at: Array, times: Array | None, moment: int) -> None:
+        self.sides[side].append(table, int(at.max()))
         if self._order is not None and times is not None:
             self._order.times[side].append(times)
-        self._latency.arrived(side, rows.next, moment)
+        if self._stage is not None:
+            self._stage.arrived(side, at, times)
+        self._latency.arrived(side, self.sides[side].rows.next, moment)
+
+    def preserves(self, side: int) -> bool:
+        """Do rows of a side come out that cannot match anything?"""
+        return self._stage is not None and self._stage.preserves[side]
+
+    def set_aside(self, side: int, table: pa.Table, at: Array, times: Array | None) -> None:
+        """Rows of a preserved side that cannot match anything, by themselves: they come out in their time."""
+        self._section.change("taking rows", self._set_aside, side, table, at, times)
+
+    def _set_aside(self, side: int, table: pa.Table, at: Array, times: Array | None) -> None:
+        assert self._stage is not None
+        self.sides[side].append(table, int(at.max()), member=False)
+        self._stage.arrived(side, at, times, member=False)
 
     def note(self, snapshot: Snapshot) -> None:
         """The input has come so far; its results follow sooner or later."""
@@ -103,11 +110,18 @@ class Output:
             self._section.change("taking results", self._take, r, s)
 
     def _take(self, r: Array, s: Array) -> None:
+        if self._stage is None:
+            self._add(r, s)
+        else:
+            self._add(*self._stage.pairs(r, s))
+
+    def _add(self, r: Array, s: Array, times: Array | None = None) -> None:
+        """Results, at the times of their pairs or at others."""
         self.results += len(r)
         if self._order is None:
             self._leave(r.copy(), s.copy())
             return
-        self._order.add(r, s)
+        self._order.add(r, s, times)
         self.buffered = max(self.buffered, len(self._order))
 
     def _leave(self, r: Array, s: Array) -> None:
@@ -127,13 +141,15 @@ class Output:
         if left:
             moments = np.repeat([found.moment for found in left], [len(found.r) for found in left])
             r, s = np.concatenate([found.r for found in left]), np.concatenate([found.s for found in left])
+            if self._stage is not None:  # a row that came alone waited for nobody
+                paired = (r >= 0) & (s >= 0)
+                r, s, moments = r[paired], s[paired], moments[paired]
             self._latency.record(r, s, moments)
 
     def _batches(self, found: Pairs) -> list[pa.RecordBatch]:
         """The rows of results."""
         if found.batches is None:
-            table = side_by_side(self.rows[0].take(found.r), self.rows[1].take(found.s), self.schema)
-            found.batches = list(table.to_batches())
+            found.batches = list(self._assembler.table(found.r, found.s).to_batches())
         return found.batches
 
     def complete(self, below: tuple[int, int]) -> None:
@@ -145,25 +161,42 @@ class Output:
             self._section.change("moving on", self._move_on, reached)
 
     def _move_on(self, reached: Snapshot) -> None:
-        if reached.mark > self.punctuation:
-            self._release(reached.mark)
+        mark = reached.mark
+        if self._stage is not None:
+            for results in self._stage.settle(reached):
+                self._add(*results)
+            mark = min(mark, self._stage.earliest())
+        if mark > self.punctuation:
+            self._release(mark)
         for side, (horizon, number) in enumerate(zip(reached.horizons, reached.numbers, strict=True)):
             if horizon > SINCE_EVER:  # of what came later, results are still to come
                 self._forget(side, horizon, number)
 
     def _forget(self, side: int, horizon: int, number: int) -> None:
         """Drops rows below a place, of tuples below a number, but for those whose results wait for their order."""
-        rows = self.rows[side]
+        rows = self.sides[side].rows
         gone = rows.expired(horizon, number)
         if gone and self._order is not None:
             gone = rows.expired(horizon, self._order.oldest(side, number))
-        if not gone:
-            return
-        self._put_together()
-        rows.forget(gone)
-        self._latency.forget(side, rows.oldest)
-        if self._order is not None:
-            self._order.times[side].forget(rows.oldest)
+        if gone:
+            self._put_together()
+            rows.forget(gone)
+            self._latency.forget(side, rows.oldest)
+            if self._order is not None:
+                self._order.times[side].forget(rows.oldest)
+        if self._stage is not None:
+            self._forget_aside(side, horizon)
+            self._stage.forget(side, rows.oldest)
+
+    def _forget_aside(self, side: int, horizon: int) -> None:
+        """The same for rows that cannot match anything."""
+        rows = self.sides[side].aside
+        gone = rows.expired(horizon, rows.next)
+        if gone and self._order is not None:
+            gone = rows.expired(horizon, self._order.oldest_aside(side, rows.next))
+        if gone:
+            self._put_together()
+            rows.forget(gone)
 
     def _put_together(self) -> None:
         """Rows are about to go: what is ready is made of them before."""
@@ -176,9 +209,16 @@ class Output:
         """Moves the punctuation on, and with it what is in order."""
         self.punctuation = mark
         if self._order is not None:
-            self._leave(*self._order.release(mark))
+            self._leave(*self._in_order(*self._order.release(mark)))
         if self._punctuate:
             self._hand_out(Punctuation(mark))
+
+    def _in_order(self, r: Array, s: Array) -> tuple[Array, Array]:
+        if self._stage is None:
+            return r, s
+        left = self._stage.in_order(r, s)
+        self.results -= len(r) - len(left[0])
+        return left
 
     def _hand_out(self, item: Pairs | Item) -> None:
         self._ready.append(item)
@@ -215,6 +255,15 @@ class Output:
         self._measure()
         return self._latency.summary()
 
+    def undecided(self) -> dict[str, int]:
+        """How many rows came out without a partner, and how many tuples wait for one; nothing if all pairs come out."""
+        found: dict[str, int] = self._section.run(self._undecided)
+        return found
+
+    def _undecided(self) -> dict[str, int]:
+        stage = self._stage
+        return {} if stage is None else {"unmatched": stage.unmatched, "held_back": stage.held}
+
     @property
     def waiting(self) -> int:
         """Results that wait for their order."""
@@ -226,7 +275,8 @@ class Output:
 
     def _clear(self) -> None:
         self._put_together()
-        self.rows = (Rows(self.rows[0].schema), Rows(self.rows[1].schema))
+        for side in self.sides:
+            side.clear()
 
     def let_go(self) -> None:
         """Lets the others in again, whatever interrupted the present thread in here."""

@@ -1,0 +1,136 @@
+"""Tuples whose result is not known yet: until when each waits, and which of them can wait no longer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streamjoin.codegen.records import Array
+from streamjoin.windows import FOREVER
+
+BLOCK = 1 << 10  # tuples whose earliest end is known
+NOTHING = np.zeros(0, np.int64)
+
+
+class Undecided:
+    """Tuples of one stream by number: the place that the input must have passed to decide each, the time of its result.
+
+    Besides, any further values by number, for whoever decides. What has been decided is forgotten block by block.
+    Positions count from tuple `first` on. A tuple is open until it is decided.
+    """
+
+    def __init__(self, **more: tuple[Any, Any]) -> None:
+        """`more`: by name, the type of further values and what they are in the beginning."""
+        own: dict[str, tuple[Any, Any]] = {
+            "due": (np.int64, FOREVER),
+            "time": (np.int64, FOREVER),
+            "open": (np.bool_, False),
+            "met": (np.bool_, False),
+        }
+        self._fill = {name: value for name, (_, value) in (own | more).items()}
+        types = {name: dtype for name, (dtype, _) in (own | more).items()}
+        self._columns = {name: np.full(BLOCK, self._fill[name], dtype) for name, dtype in types.items()}
+        self._low = np.full(1, FOREVER)  # by block: no tuple that is open is due below this place
+        self._early = np.full(1, FOREVER)  # by block: nor has a time below this
+        self._left = np.zeros(1, np.int64)  # by block: how many are open
+        self.first = 0  # number of the first tuple that is kept, which begins a block
+        self.next = 0
+
+    def __getitem__(self, name: str) -> Array:
+        """The values of a name, by position."""
+        return self._columns[name]
+
+    @property
+    def held(self) -> int:
+        """Tuples that have met no partner so far, and may still do so."""
+        return int(np.count_nonzero(self._columns["open"] & ~self._columns["met"]))
+
+    def append(self, due: Array, time: Array) -> None:
+        """The next tuples."""
+        if not len(due):
+            return
+        begin, end = self.next - self.first, self.next - self.first + len(due)
+        self._make_room(end)
+        for name, value in (("due", due), ("time", time), ("open", True)):
+            self._columns[name][begin:end] = value
+        self.next += len(due)
+        blocks = slice(begin // BLOCK, (end - 1) // BLOCK + 1)
+        starts = np.maximum(np.arange(blocks.start, blocks.stop) * BLOCK, begin) - begin
+        for known, values in ((self._low, due), (self._early, time)):
+            np.minimum(known[blocks], np.minimum.reduceat(values, starts), out=known[blocks])
+        self._left[blocks] += np.diff(starts, append=len(due))
+
+    def _make_room(self, end: int) -> None:
+        room = len(self._low) * BLOCK
+        if end <= room:
+            return
+        blocks = 2 * (-(-end // BLOCK))
+        for name, old in self._columns.items():
+            self._columns[name] = _longer(old, blocks * BLOCK, self._fill[name])
+        self._resize(slice(None), blocks)
+
+    def _resize(self, kept: slice, blocks: int) -> None:
+        self._low = _longer(self._low[kept], blocks, FOREVER)
+        self._early = _longer(self._early[kept], blocks, FOREVER)
+        self._left = _longer(self._left[kept], blocks, 0)
+
+    def meet(self, numbers: Array) -> None:
+        """Tuples with these numbers have a partner."""
+        self._columns["met"][numbers - self.first] = True
+
+    def hasten(self, at: Array, due: Array) -> None:
+        """Tuples at these positions, each once, may be decided earlier than was known."""
+        self._columns["due"][at] = due
+        np.minimum.at(self._low, at // BLOCK, due)
+
+    def settle(self, passed: int, below: int, ended: bool) -> Array:
+        """The positions of tuples below a number that can wait no longer: of all of them if the streams have ended."""
+        low = self._low[: -(-(self.next - self.first) // BLOCK)]
+        blocks = np.flatnonzero(self._left[: len(low)] > 0) if ended else np.flatnonzero(low < passed)
+        if not len(blocks):
+            return NOTHING
+        begin, end = int(blocks[0]) * BLOCK, (int(blocks[-1]) + 1) * BLOCK
+        due, waiting = self._columns["due"][begin:end], self._columns["open"][begin:end]
+        now = waiting.copy() if ended else waiting & (due < passed)
+        now[max(below - self.first - begin, 0) :] = False
+        waiting &= ~now
+        part, starts = slice(begin // BLOCK, end // BLOCK), np.arange(0, end - begin, BLOCK)
+        self._low[part] = np.minimum.reduceat(np.where(waiting, due, FOREVER), starts)
+        self._left[part] = np.add.reduceat(waiting, starts, dtype=np.int64)
+        return np.flatnonzero(now) + begin
+
+    def earliest(self) -> int:
+        """The smallest time among tuples that have met no partner so far, and may still do so."""
+        while True:
+            block = int(np.argmin(self._early))
+            part = slice(block * BLOCK, (block + 1) * BLOCK)
+            alone = self._columns["open"][part] & ~self._columns["met"][part]
+            known = int(np.min(self._columns["time"][part], where=alone, initial=FOREVER))
+            if known <= self._early[block]:
+                return known
+            self._early[block] = known
+
+    def forget(self, number: int) -> None:
+        """Nobody asks for tuples below a number any more, as far as they are decided."""
+        whole = (min(number, self.next) - self.first) // BLOCK
+        waiting = np.flatnonzero(self._left[:whole])
+        gone = int(waiting[0]) if len(waiting) else whole
+        kept = -(-(self.next - self.first) // BLOCK) - gone
+        if gone <= max(4, kept):
+            return
+        room = 2 * max(kept, 1)
+        for name, old in self._columns.items():
+            self._columns[name] = _longer(old[gone * BLOCK : (gone + kept) * BLOCK], room * BLOCK, self._fill[name])
+        self._resize(slice(gone, gone + kept), room)
+        self.first += gone * BLOCK
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self._columns.values())
+
+
+def _longer(old: Array, length: int, fill: Any) -> Array:
+    new = np.full((length, *old.shape[1:]), fill, old.dtype)
+    new[: len(old)] = old
+    return new
