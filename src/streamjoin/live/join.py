@@ -25,6 +25,7 @@ from streamjoin.intake.batches import as_table
 from streamjoin.intake.prepare import Intake
 from streamjoin.interrupts import Section
 from streamjoin.keywords import constructed
+from streamjoin.kinds import HOWS
 from streamjoin.live.stream import Stream, delay_of
 from streamjoin.options import LIVE, LONGEST_BATCH, LiveOptions, Options
 from streamjoin.plan.plan import SIDES, Plan, make_plan
@@ -68,7 +69,7 @@ class Join:
             if not isinstance(schema, pa.Schema):
                 raise SchemaError(f"{side}= must be a pyarrow.Schema, not {type(schema).__name__}")
         r, s = widened(options.r), widened(options.s)
-        options.kind.only(LIVE)
+        options.kind.only(LIVE, how=HOWS)
         self.plan: Plan = make_plan(r, s, options.for_engine(LIVE))
         ordered, punctuations = options.ordered, options.punctuations
         if (ordered or punctuations) and self.plan.unit is None:
@@ -232,7 +233,12 @@ class Join:
         seconds = max(clock.perf_counter() - self._started, 1e-9)
         engine, output, mark = self._engine.stats(), self._output, self._mark()
         for stream, payload in zip(self._streams, output.sides, strict=True):
-            counts = {"pushed": stream.pushed, "late": stream.late, "shed": stream.shed, "payload_bytes": payload.nbytes}
+            counts = {
+                "pushed": stream.pushed,
+                "late": stream.late,
+                "shed": stream.shed,
+                "payload_bytes": payload.nbytes,
+            }
             engine[stream.name] = metrics.report(metrics.SIDE, counts | engine[stream.name], seconds)
         engine["workers"] = [metrics.report(metrics.WORKER, worker, seconds) for worker in engine["workers"]]
         promised = output.punctuation > SINCE_EVER

@@ -47,7 +47,7 @@ class Payload:
                 pieces.append(rows.take(own[mine]))
                 where[mine] = np.arange(done, done + pieces[-1].num_rows)
                 done += pieces[-1].num_rows
-        return take_rows(pa.concat_tables(pieces), where, nulls=True).columns
+        return list(take_rows(pa.concat_tables(pieces), where, nulls=True).columns)
 
 
 class Assembler:

@@ -75,7 +75,9 @@ class OrderBuffer:
 
     def oldest(self, side: int, number: int) -> int:
         """The smallest tuple number of a side that is held, or `number` if that is smaller."""
-        return min([number, *(int(np.min(held[1 + side], where=held[1 + side] >= 0, initial=number)) for held in self._held)])
+        return min(
+            [number, *(int(np.min(held[1 + side], where=held[1 + side] >= 0, initial=number)) for held in self._held)]
+        )
 
     def oldest_aside(self, side: int, number: int) -> int:
         """The same for numbers of tuples that are no part of the join."""

@@ -56,7 +56,7 @@ class Waiting:
         (self.members if member else self.others).append(*self._ends(at, times))
 
     def _ends(self, at: Array, times: Array | None) -> tuple[Array, Array]:
-        """The places that the input must have passed before tuples have met all their partners; their results' times."""
+        """What the input must have passed before tuples have met all their partners; the times of their results."""
         if self._window.by_rows:
             return at, at if times is None else times
         until = self._window.bounds(SIDES[self._side], at, 0)[1]
@@ -93,7 +93,7 @@ class Stage:
         self._how, self._ordered = plan.kind.how, ordered
         self._by_rows = plan.window.by_rows
         self.preserves = plan.kind.how.keeps
-        self._waiting = [Waiting(plan, side, self.more) if self._waits(side) else None for side in (0, 1)]
+        self._waiting = {side: Waiting(plan, side, self.more) for side in (0, 1) if self._waits(side)}
         self.unmatched = 0  # rows that came out alone
 
     def _waits(self, side: int) -> bool:
@@ -102,24 +102,22 @@ class Stage:
 
     def arrived(self, side: int, at: Array, times: Array | None, member: bool = True) -> None:
         """The next tuples of a side, at their places in the window; `member`: they take part in the join."""
-        waiting = self._waiting[side]
-        if waiting is not None:
-            waiting.arrived(at, times, member)
+        if side in self._waiting:
+            self._waiting[side].arrived(at, times, member)
 
     def pairs(self, r: Array, s: Array) -> Results:
         """Pairs have been found: those that are results."""
-        for waiting, numbers in zip(self._waiting, (r, s), strict=True):
-            if waiting is not None:
-                waiting.members.meet(numbers)
+        for side, waiting in self._waiting.items():
+            waiting.members.meet(s if side else r)
         return Results(r, s) if self._how.pairs else NONE
 
     def settle(self, reached: Snapshot) -> Iterator[Results]:
         """All pairs of what had come by then have been found: the results that follow from it."""
-        for side, waiting in enumerate(self._waiting):
-            for alone, times in waiting.alone(reached) if waiting is not None else ():
+        for side, waiting in self._waiting.items():
+            for alone, times in waiting.alone(reached):
                 self.unmatched += len(alone)
                 nobody = np.full(len(alone), NOBODY)
-                yield Results(*((nobody, alone) if side else (alone, nobody)), times)
+                yield Results(nobody, alone, times) if side else Results(alone, nobody, times)
 
     def in_order(self, r: Array, s: Array) -> tuple[Array, Array]:
         """Results whose turn has come, in their order: those that are still to be handed out."""
@@ -129,24 +127,23 @@ class Stage:
         """No result that is held back has a time below this, as far as the input's own progress does not tell."""
         if not self._by_rows:
             return FOREVER
-        return min(waiting.earliest() for waiting in self._waiting if waiting is not None)
+        return min(waiting.earliest() for waiting in self._waiting.values())
 
     def forget(self, side: int, number: int) -> None:
         """No result with a tuple of a side below this number waits for its order."""
-        waiting = self._waiting[side]
-        if waiting is not None:
-            waiting.members.forget(number)
+        if side in self._waiting:
+            self._waiting[side].members.forget(number)
 
     @property
     def held(self) -> int:
         """Tuples whose result is not known yet."""
-        return sum(waiting.held for waiting in self._waiting if waiting is not None)
+        return sum(waiting.held for waiting in self._waiting.values())
 
 
 class Semi(Stage):
     """An r is a result when its first partner is found; in an order, when the turn of its earliest pair comes."""
 
-    more = {"out": (np.bool_, False), "place": (np.int64, 0)}
+    more: ClassVar = {"out": (np.bool_, False), "place": (np.int64, 0)}
 
     def _waits(self, side: int) -> bool:
         return side == 0
@@ -157,8 +154,7 @@ class Semi(Stage):
 
     def in_order(self, r: Array, s: Array) -> tuple[Array, Array]:
         """Of each r the first pair, if none was handed out before."""
-        assert (waiting := self._waiting[0]) is not None
-        members = waiting.members
+        members = self._waiting[0].members
         out, place = members["out"], members["place"]
         at = r - members.first
         at = at[~out[at]]
@@ -170,8 +166,7 @@ class Semi(Stage):
 
     def settle(self, reached: Snapshot) -> Iterator[Results]:
         """An r without a partner is no result."""
-        assert (waiting := self._waiting[0]) is not None
-        waiting.decided(reached)
+        self._waiting[0].decided(reached)
         return iter(())
 
     def earliest(self) -> int:
