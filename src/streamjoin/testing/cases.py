@@ -18,16 +18,25 @@ import pyarrow as pa
 
 import streamjoin as sj
 from streamjoin.testing.expressions import F32, F64, I32, I64, STRING, E, T, col, lit, mirror, op, to_sql
-from streamjoin.testing.meaning import predicate
-from streamjoin.testing.oracle import Interval, Last, Row, TumblingRows, TumblingTime, Window
+from streamjoin.testing.meaning import predicate, value
+from streamjoin.testing.oracle import (
+    Everything,
+    Interval,
+    Last,
+    Row,
+    RowInterval,
+    TumblingRows,
+    TumblingTime,
+    Window,
+)
 
 R_TYPES: dict[str, T] = {"k": I32, "x": I64, "y": F64, "z": F32, "w": I32, "nm": STRING}
 S_TYPES: dict[str, T] = {"k": I32, "a": I64, "b": F64, "c": F32, "tol": I64, "nm": STRING}
-_ARROW = {I32: pa.int32(), I64: pa.int64(), F64: pa.float64(), F32: pa.float32(), STRING: pa.string()}
+ARROW = {I32: pa.int32(), I64: pa.int64(), F64: pa.float64(), F32: pa.float32(), STRING: pa.string()}
 
 
 def _schema(side: str, types: dict[str, T], time: pa.DataType) -> pa.Schema:
-    own = [(name, _ARROW[t]) for name, t in types.items()]
+    own = [(name, ARROW[t]) for name, t in types.items()]
     return pa.schema([(f"{side}id", pa.int64()), ("t", time), *own, ("note", pa.list_(pa.string()))])
 
 
@@ -175,8 +184,25 @@ def stream_of(side: str, codes: list[int], speed: int, now: int, disorder: bool)
     return out
 
 
+@dataclass(frozen=True, repr=False)
+class Bound:
+    """A bound of a window that depends on the row of one side.
+
+    >>> Bound(op("neg", r("w")))({"w": 3}, {})
+    -3
+    """
+
+    e: E
+
+    def __call__(self, row_r: Row, row_s: Row) -> Any:
+        return value(self.e)(row_r, row_s)
+
+    def __repr__(self) -> str:
+        return f"Bound({to_sql(self.e)})"
+
+
 def within(window: Window, unit: str = "") -> Any:
-    """The oracle's window as streamjoin spells it; `unit` turns its integers into durations.
+    """The oracle's window as streamjoin spells it; `unit` turns its integers into durations. None is no window.
 
     >>> within(Interval(-5, 5)), within(Interval(-5, 5), "seconds"), within(Last(3, 4))
     (5, '5 seconds', Last(r=3, s=4))
@@ -185,7 +211,15 @@ def within(window: Window, unit: str = "") -> Any:
     def size(n: int) -> Any:
         return f"{n} {unit}" if unit else n
 
+    def bound(b: Any) -> Any:
+        return to_sql(b.e) if isinstance(b, Bound) else size(b)
+
     match window:
+        case Everything():
+            return None
+        case RowInterval(lower, upper, most):
+            limit = {} if most is None else {"most": size(most)}
+            return sj.interval(bound(lower), bound(upper), **limit)
         case Interval(lower, upper, "both") if lower == -upper:
             return size(upper)
         case Interval(lower, upper, closed):

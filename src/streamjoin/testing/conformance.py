@@ -4,25 +4,34 @@
     check_streams(engine)     an engine is a function from a StreamJoin to an object with push_r, push_s, poll and close
 
 Both draw joins with Hypothesis and show the smallest one that goes wrong. A test of its own that needs more control
-draws from `strategies.py` and calls `verify`. A result may have any columns; what is looked at is `rid` and `sid`,
-`t_r` and `t_s` where order is asked for, and with `verify_rows` everything.
+draws from `strategies.py` and calls `verify`. A result may have any columns; what is looked at is `rid` and `sid`
+(`rid` alone for semi, anti and aggregates), the aggregates, `t_r` and `t_s` where the pairs are known, and with
+`verify_rows` everything. `kinds=` asks for other kinds than inner joins.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby
 from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 
+from streamjoin.testing import verdict
 from streamjoin.testing.cases import CASES, SCHEMAS, Case, R, S, within
-from streamjoin.testing.oracle import Arrival, Row, Window, arrivals_of_tables, pairs, split_late
-from streamjoin.testing.rows import pairs_of, to_batch, to_table
+from streamjoin.testing.kinds import INNER, Kind
+from streamjoin.testing.oracle import Arrival, Progress, Row, Window, arrivals_of_tables, split_late
+from streamjoin.testing.results import Result, may_come_out
+from streamjoin.testing.rows import to_batch, to_table
 
 TIME = ("t", "t")
+
+
+def _windowed(window: Window) -> dict[str, Any]:
+    spelled = within(window)
+    return {} if spelled is None else {"within": spelled}
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,7 @@ class TableJoin:
     rows_r: list[Row]
     rows_s: list[Row]
     ordered: bool = False
+    kind: Kind = INNER
 
     @property
     def r(self) -> pa.Table:
@@ -46,22 +56,35 @@ class TableJoin:
     @property
     def options(self) -> dict[str, Any]:
         """As `streamjoin.join` takes it, after the two tables."""
-        return {"on": self.case.on, "within": within(self.window), "time": "t", "ordered": self.ordered}
+        basic = {"on": self.case.on, **_windowed(self.window), "time": "t", "ordered": self.ordered}
+        return basic | self.kind.options
 
-    def expected(self) -> list[tuple[int, int]]:
-        return pairs(arrivals_of_tables(self.rows_r, self.rows_s, TIME), self.case.holds, self.window, TIME)
+    def results(self) -> list[Result]:
+        """What the oracle says."""
+        arrivals = arrivals_of_tables(self.rows_r, self.rows_s, TIME)
+        return self.kind.results(arrivals, self.case, self.window, TIME)
+
+    def expected(self) -> list[tuple[int | None, ...]]:
+        """The keys of its rows."""
+        return verdict.keys(self.results(), self.kind)
 
     def verify(self, out: pa.Table) -> None:
-        """Raises AssertionError unless the result has exactly the right pairs, and in order if asked for."""
-        _same(pairs_of(out), self.expected())
+        """Raises AssertionError unless the result has exactly the right rows, and in order if asked for."""
+        found = self.results()
+        verdict.same([out], found, self.kind)
         if self.ordered:
-            verify_order([out])
+            verdict.order([out], verdict.times(found, self.kind))
 
     def verify_rows(self, out: pa.Table) -> None:
         """Raises AssertionError unless a result carries both rows untouched: r's columns, then s's, with the suffixes
-        `_r` and `_s` where names clash."""
-        clash = set(R.names) & set(S.names)
-        for side, source in (("r", self.r.take(out["rid"])), ("s", self.s.take(out["sid"]))):
+        `_r` and `_s` where names clash; r's columns as they are, where there are none of s."""
+        alone = self.kind.of_r_alone
+        clash = set() if alone else set(R.names) & set(S.names)
+        sources = [("r", self.r.take(out["rid"]))] + ([] if alone else [("s", self.s.take(out["sid"]))])
+        names = [f"{name}_{side}" if name in clash else name for side, rows in sources for name in rows.schema.names]
+        wanted = names + [name for name, _ in self.kind.aggregate]
+        assert out.schema.names == wanted, f"columns {out.schema.names}, not {wanted}"
+        for side, source in sources:
             for name in source.schema.names:
                 got = out[f"{name}_{side}" if name in clash else name]
                 assert got.type == source[name].type, f"{name} of {side} is {got.type}, not {source[name].type}"
@@ -121,14 +144,15 @@ class StreamJoin:
     ordered: bool = False
     punctuations: bool = False
     sliced: bool = False  # batches are slices of longer ones
+    kind: Kind = INNER
 
     @property
     def options(self) -> dict[str, Any]:
         """As `streamjoin.Join` takes it."""
-        out = {"r": R, "s": S, "on": self.case.on, "within": within(self.window)}
+        out = {"r": R, "s": S, "on": self.case.on, **_windowed(self.window)}
         if self.timed:
             out |= {"time": "t", "max_delay": self.max_delay}
-        return out | {"ordered": self.ordered, "punctuations": self.punctuations}
+        return out | {"ordered": self.ordered, "punctuations": self.punctuations} | self.kind.options
 
     @property
     def arrivals(self) -> list[Arrival]:
@@ -138,83 +162,98 @@ class StreamJoin:
         """What arrives in time, and what is late."""
         return split_late(self.arrivals, TIME, self.max_delay) if self.timed else (self.arrivals, [])
 
-    def expected(self) -> list[tuple[int, int]]:
-        return pairs(self.split()[0], self.case.holds, self.window, TIME if self.timed else None)
+    def results(self) -> list[Result]:
+        """What the oracle says."""
+        return self.kind.results(self.split()[0], self.case, self.window, TIME if self.timed else None)
+
+    def expected(self) -> list[tuple[int | None, ...]]:
+        """The keys of its rows."""
+        return verdict.keys(self.results(), self.kind)
 
     def feed(self, engine: Engine) -> list[Any]:
         """Takes all steps and closes the engine. Returns all that it gave out."""
+        return [item for _, item in self.watch(engine)]
+
+    def watch(self, engine: Engine) -> list[tuple[int, Any]]:
+        """As `feed`, and beside everything that came out the number of steps that had been taken by then."""
         push = {"r": engine.push_r, "s": engine.push_s}
         whole = {side: to_batch([row for at, row in self.arrivals if at == side], SCHEMAS[side]) for side in push}
         done = dict.fromkeys(push, 0)
-        out: list[Any] = []
-        for step in self.steps:
+        out: list[tuple[int, Any]] = []
+        for taken, step in enumerate(self.steps, 1):
             match step:
                 case Push(side, rows):
                     cut = whole[side].slice(done[side], len(rows))
                     push[side](cut if self.sliced else to_batch(rows, SCHEMAS[side]))
                     done[side] += len(rows)
                 case Poll(timeout):
-                    out += engine.poll(timeout)
+                    out += [(taken, item) for item in engine.poll(timeout)]
                 case Advance(side, time):
                     engine.advance(**{side: time})  # type: ignore[attr-defined]  # asked for by whoever drew the steps
         engine.close()
-        out += engine.poll(0.0)
-        return out
+        return out + [(len(self.steps) + 1, item) for item in engine.poll(0.0)]
 
     def verify(self, out: Sequence[Any], expected: list[tuple[int, int]] | None = None) -> None:
-        """Raises AssertionError unless what came out is exactly the right pairs, in order and with punctuations that
-        keep their promise if asked for. `expected` spares the nested loop where the pairs are known."""
-        found = [pair for found in _batches(out) for pair in pairs_of(found)]
-        _same(found, self.expected() if expected is None else expected)
+        """Raises AssertionError unless what came out is exactly the right rows, in order and with punctuations that
+        keep their promise if asked for. `expected` spares the nested loop where the pairs of an inner join are known.
+        """
+        found = self.results() if expected is None else None
+        batches = verdict.batches(out)
+        if expected is not None:
+            verdict.same_keys([key for batch in batches for key in verdict.keys_of(batch, INNER)], expected)
+        else:
+            assert found is not None
+            verdict.same(batches, found, self.kind)
+        times = None if found is None else verdict.times(found, self.kind)
         if self.ordered:
-            verify_order(_batches(out))
+            verdict.order(batches, times)
         if self.punctuations:
-            verify_punctuations(out)
+            verdict.punctuations(out, times)
         else:
-            assert len(_batches(out)) == len(out), "punctuations that were not asked for"
+            assert len(batches) == len(out), "punctuations that were not asked for"
 
+    def verify_moments(self, watched: Sequence[tuple[int, Any]]) -> None:
+        """Raises AssertionError if a row came out before it could be known: before an unmatched tuple's window had
+        passed, or while something could still beat a choice. `watched` comes from `watch`. A tuple that matches no row
+        of the other stream, whatever the time, may come out at once: its own values rule out every partner."""
+        if self.kind.of_pairs:
+            return
+        found = {verdict.key_of(one, self.kind): one for one in self.results()}
+        for steps, items in groupby(watched, key=lambda seen: seen[0]):
+            if steps > len(self.steps):
+                return  # the streams have ended
+            reached = self.progress(steps)
+            for batch in verdict.batches([item for _, item in items]):
+                for key in verdict.keys_of(batch, self.kind):
+                    known = may_come_out(found[key], self.window, self.kind.how, self.kind.taken, reached)
+                    assert known or self._hopeless(found[key]), f"{key} came out too early, at {reached}"
 
-def _same(found: list[tuple[int, int]], expected: list[tuple[int, int]]) -> None:
-    found = sorted(found)
-    faults = {
-        "missing": set(expected) - set(found),
-        "wrong": set(found) - set(expected),
-        "more than once": {pair for pair, following in pairwise(found) if pair == following},
-    }
-    said = "; ".join(f"{fault} {sorted(which)}" for fault, which in faults.items() if which)
-    assert not said, f"pairs (rid, sid): {said}"
+    def progress(self, steps: int) -> Progress:
+        """How far the streams have come after so many steps."""
+        rows, marks = {"r": 0, "s": 0}, {"r": -math.inf, "s": -math.inf}
+        for step in self.steps[:steps]:
+            match step:
+                case Push(side, pushed):
+                    for row in pushed:
+                        rows[side] += not self.timed or row["t"] >= marks[side]
+                        marks[side] = max(marks[side], row["t"] - self.max_delay) if self.timed else -math.inf
+                case Advance(side, time):
+                    marks[side] = max(marks[side], time)
+        return Progress(rows, marks)
 
-
-def _batches(out: Sequence[Any]) -> list[Any]:
-    return [item for item in out if isinstance(item, (pa.RecordBatch, pa.Table))]
-
-
-def _times(out: pa.Table | pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
-    times: np.ndarray[Any, np.dtype[np.int64]] = np.maximum(np.asarray(out["t_r"]), np.asarray(out["t_s"]))
-    return times
-
-
-def verify_order(batches: Sequence[pa.Table | pa.RecordBatch]) -> None:
-    """Raises AssertionError if a result is older than one before it."""
-    times = np.concatenate([np.zeros(0, np.int64), *(_times(found) for found in batches if found.num_rows)])
-    assert (np.diff(times) >= 0).all(), f"times of the results, in order of output: {times}"
-
-
-def verify_punctuations(out: Sequence[Any]) -> None:
-    """Raises AssertionError unless punctuations rise, and every result after one has its time or a later one."""
-    promised = None
-    for item in out:
-        if isinstance(item, (pa.RecordBatch, pa.Table)):
-            assert promised is None or not item.num_rows or _times(item).min() >= promised, f"a result below {promised}"
-        else:
-            assert promised is None or item.time > promised, f"punctuation {item.time} after {promised}"
-            promised = item.time
+    def _hopeless(self, found: Result) -> bool:
+        """No row of the other stream matches, at any time."""
+        streams = {side: [row for at, row in self.arrivals if at == side] for side in ("r", "s")}
+        rs = [found.r.row] if found.r else streams["r"]
+        ss = [found.s.row] if found.s else streams["s"]
+        return not any(self.case.holds(r, s) for r in rs for s in ss)
 
 
 def check_tables(
     engine: Callable[[TableJoin], pa.Table], *, cases: Sequence[Case] = CASES, examples: int = 100, **drawn: Any
 ) -> None:
-    """Checks an engine for tables on joins that Hypothesis draws; `drawn` goes to `strategies.table_joins`.
+    """Checks an engine for tables on joins that Hypothesis draws; `drawn` goes to `strategies.table_joins`. They are
+    inner joins, unless `kinds=` names others.
 
     >>> import streamjoin as sj
     >>> from streamjoin.testing.cases import BY_NAME
@@ -235,7 +274,8 @@ def check_tables(
 def check_streams(
     engine: Callable[[StreamJoin], Engine], *, cases: Sequence[Case] = CASES, examples: int = 100, **drawn: Any
 ) -> None:
-    """Checks a live engine on joins that Hypothesis draws; `drawn` goes to `strategies.stream_joins`.
+    """Checks a live engine on joins that Hypothesis draws; `drawn` goes to `strategies.stream_joins`. They are inner
+    joins, unless `kinds=` names others.
 
     >>> import streamjoin as sj
     >>> from streamjoin.testing.cases import BY_NAME
@@ -246,6 +286,8 @@ def check_streams(
     @settings(max_examples=examples, deadline=None)
     @given(stream_joins(cases, **drawn))
     def check(join: StreamJoin) -> None:
-        join.verify(join.feed(engine(join)))
+        watched = join.watch(engine(join))
+        join.verify([item for _, item in watched])
+        join.verify_moments(watched)
 
     check()

@@ -315,6 +315,17 @@ def predicate(e: E) -> Callable[[Row, Row], bool]:
     return lambda r, s: f(r, s, notes) is True
 
 
+def value(e: E) -> Callable[[Row, Row], Any]:
+    """The expression as a function of two rows; null is None.
+
+    >>> from streamjoin.testing.expressions import I32, col, op
+    >>> value(op("sub", col("r", "x", I32), col("s", "a", I32)))({"x": 5}, {"a": 2})
+    3
+    """
+    f, notes = compile_value(e), Notes()
+    return lambda r, s: f(r, s, notes)
+
+
 @dataclass
 class Verdicts:
     """A predicate on every pair: the answer and what was noted."""

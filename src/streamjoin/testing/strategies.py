@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streamjoin.errors import UnsupportedError
-from streamjoin.testing.cases import CASES, CODES, Case, stream_of
+from streamjoin.testing.cases import CASES, CODES, Bound, Case, r, s, stream_of
 from streamjoin.testing.conformance import Advance, Poll, Push, Step, StreamJoin, TableJoin
-from streamjoin.testing.oracle import Interval, Last, Row, TumblingRows, TumblingTime, Window
+from streamjoin.testing.expressions import op
+from streamjoin.testing.kinds import INNER, Kind
+from streamjoin.testing.oracle import Everything, Interval, Last, Row, RowInterval, TumblingRows, TumblingTime, Window
 
 try:
     from hypothesis import given as given
@@ -46,6 +48,16 @@ count_windows: Windows = st.one_of(
     st.builds(Last, st.integers(1, 6), st.integers(1, 6)), st.integers(1, 6).map(TumblingRows)
 )
 
+no_window: Windows = st.just(Everything())
+LOOKBACK, TOLERANCE = Bound(op("neg", r("w"))), Bound(s("tol"))
+
+
+def row_windows(most: Sequence[int | None] = (None, 2, 20)) -> Windows:
+    """Intervals with a bound that depends on the row: on r below, or on s above."""
+    limits = st.sampled_from(most)
+    below = st.builds(RowInterval, st.just(LOOKBACK), st.integers(0, 3), limits)
+    return below | st.builds(RowInterval, st.integers(-3, 0), st.just(TOLERANCE), limits)
+
 
 @st.composite
 def table_joins(
@@ -53,6 +65,7 @@ def table_joins(
     cases: Sequence[Case] = CASES,
     windows: Windows = time_windows | count_windows,
     orders: Sequence[bool] = (False, True),
+    kinds: Sequence[Kind] = (INNER,),
 ) -> TableJoin:
     """Joins of two tables, in order of time or not; `orders` says whether the result may be asked for in order."""
     return TableJoin(
@@ -61,6 +74,7 @@ def table_joins(
         draw(stream("r")),
         draw(stream("s")),
         ordered=draw(st.sampled_from(orders)),
+        kind=draw(st.sampled_from(kinds)),
     )
 
 
@@ -74,6 +88,7 @@ def stream_joins(
     timed: bool = True,
     orders: Sequence[bool] = (False, True),
     advances: bool = True,
+    kinds: Sequence[Kind] = (INNER,),
 ) -> StreamJoin:
     """Joins of two streams, pushed in batches of any size and interleaving.
 
@@ -107,4 +122,5 @@ def stream_joins(
         ordered=ordered,
         punctuations=timed and draw(st.sampled_from(orders)),
         sliced=draw(st.booleans()),
+        kind=draw(st.sampled_from(kinds)),
     )
