@@ -18,7 +18,7 @@ import pyarrow as pa
 from streamjoin.codegen.records import Array
 from streamjoin.interrupts import Call, Section
 from streamjoin.plan.plan import Plan
-from streamjoin.results.assemble import Assembler
+from streamjoin.results.payload import Assembler
 from streamjoin.results.latency import Latency
 from streamjoin.results.order import OrderBuffer
 from streamjoin.results.stage import Snapshot, stage_of

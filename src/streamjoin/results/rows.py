@@ -98,23 +98,23 @@ def _mergeable(before: pa.Table, chunk: pa.Table) -> bool:
     )
 
 
-def take_rows(table: pa.Table, rows: Array, nulls: bool = False) -> pa.Table:
+def take_rows(table: pa.Table, rows: Array, missing: bool = False) -> pa.Table:
     """The rows with these numbers; in several chunks where one could not hold all of their text.
 
-    `nulls`: a number below zero stands for a row of nulls.
+    `missing`: a number below zero stands for a row of nulls.
     """
     try:
-        return table.take(row_numbers(rows, nulls))
+        return table.take(row_numbers(rows, missing))
     except pa.ArrowNotImplementedError:  # Arrow can neither take rows of views nor encode them
         plain = without_views(table)
         if plain is table:
             raise
-        return take_rows(plain, rows, nulls).cast(table.schema)
+        return take_rows(plain, rows, missing).cast(table.schema)
     except pa.ArrowInvalid:
         if len(rows) < 2:
             raise
         half = len(rows) // 2
-        return pa.concat_tables([take_rows(table, rows[:half], nulls), take_rows(table, rows[half:], nulls)])
+        return pa.concat_tables([take_rows(table, rows[:half], missing), take_rows(table, rows[half:], missing)])
 
 
 def side_by_side(r: pa.Table, s: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -11,12 +11,16 @@ from streamjoin.results.numbers import NOBODY, aside
 from streamjoin.results.rows import Rows, take_rows
 from streamjoin.results.schema import columns
 
+NOTHING = pa.schema([("", pa.null())])  # stands for rows of which no column is needed; it takes no memory
+
 
 class Payload:
     """The rows of one side, as far as results need them."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
+        """`schema`: of the columns that are needed."""
+        self._needed = bool(schema.names)
+        self._schema = schema if self._needed else NOTHING
         self.clear()
 
     def clear(self) -> None:
@@ -31,23 +35,26 @@ class Payload:
     def append(self, table: pa.Table, last_at: int, member: bool = True) -> None:
         """The next rows, with their largest place in the window."""
         rows, names = self.rows if member else self.aside, self._schema.names
-        if not names:  # a table without columns has no rows
-            rows.next += table.num_rows
-        else:
-            rows.append(table if table.num_columns == len(names) else table.select(names), last_at)
+        if not self._needed:
+            table = pa.table([pa.nulls(table.num_rows)], schema=NOTHING)
+        elif table.num_columns > len(names):
+            table = table.select(names)
+        rows.append(table, last_at)
 
     def take(self, numbers: Array) -> list[pa.ChunkedArray]:
         """The columns of the rows with these numbers; nulls for nobody."""
         parts = (self.rows, numbers >= 0, numbers), (self.aside, numbers < NOBODY, aside(numbers))
-        if not self._schema.names or parts[0][1].all():
-            return self.rows.take(numbers).columns if self._schema.names else []
+        if not self._needed:
+            return []
+        if parts[0][1].all():
+            return list(self.rows.take(numbers).columns)
         pieces, where, done = [self._schema.empty_table()], np.full(len(numbers), NOBODY), 0
         for rows, mine, own in parts:
             if mine.any():
                 pieces.append(rows.take(own[mine]))
                 where[mine] = np.arange(done, done + pieces[-1].num_rows)
                 done += pieces[-1].num_rows
-        return list(take_rows(pa.concat_tables(pieces), where, nulls=True).columns)
+        return list(take_rows(pa.concat_tables(pieces), where, missing=True).columns)
 
 
 class Assembler:
