@@ -18,9 +18,9 @@ import pyarrow as pa
 from streamjoin.codegen.records import Array
 from streamjoin.interrupts import Call, Section
 from streamjoin.plan.plan import Plan
-from streamjoin.results.payload import Assembler
 from streamjoin.results.latency import Latency
 from streamjoin.results.order import OrderBuffer
+from streamjoin.results.payload import Assembler
 from streamjoin.results.stage import Snapshot, stage_of
 from streamjoin.windows import SINCE_EVER
 
