@@ -61,7 +61,7 @@ wheel: $(STAMP) ## a wheel in dist/ that brings compiled kernels, so that a firs
 	STREAMJOIN_SHIP=1 $(BIN)/python -m hatchling build -t wheel
 
 lock: ## make requirements.lock anew (needs uv)
-	uv pip compile pyproject.toml --extra dev --extra spark --extra opencl --extra fpga --extra watch --universal --python-version 3.11 \
+	uv pip compile pyproject.toml --extra dev --extra spark --extra opencl --extra fpga --extra watch --extra docs --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --upgrade --quiet \
 	  -o requirements.lock
 

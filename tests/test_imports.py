@@ -108,6 +108,7 @@ FLOORS = [
     ("live", "threads", "device", "tables", "spark"),
     ("api",),
     ("testing",),
+    ("monitor",),
     ("bench", "warm"),
     ("lab",),
     ("cli",),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from streamjoin.kinds import max_by as max_by
     from streamjoin.kinds import min_by as min_by
     from streamjoin.live.join import Join as Join
+    from streamjoin.monitor.watch import watch as watch
     from streamjoin.plan.explain import Explanation as Explanation
     from streamjoin.predicate.expressions import cast as cast
     from streamjoin.predicate.expressions import div as div
@@ -52,6 +53,7 @@ _HOMES = {
     **dict.fromkeys(CHOSEN, "streamjoin.kinds"),
     "explain": "streamjoin.api",
     "Explanation": "streamjoin.plan.explain",
+    "watch": "streamjoin.monitor.watch",
     **{name: kind.home for name, kind in KINDS.items()},
     **dict.fromkeys(_EXPRESSIONS, "streamjoin.predicate.expressions"),
     **dict.fromkeys(_ERRORS, "streamjoin.errors"),

@@ -1,29 +1,45 @@
-"""Every figure that a join reports: its name, its unit and what it means."""
+"""Every figure that a join reports: its name, its unit and what it means. Prometheus gets the same figures."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 PER_SECOND = "_per_s"
+QUANTILES = {"p50": "0.5", "p99": "0.99", "p99_9": "0.999"}  # of latencies, as Prometheus labels them
+MISSING = "metrics need prometheus-client: pip install 'streamjoin[watch]'"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure. Of a `rate`, what was counted per second is told too, under its name and "_per_s"."""
+    """One figure. A `rate` is also reported per second, under its name and "_per_s". Counters only grow."""
 
     name: str
     unit: str
     help: str
     rate: bool = False
+    counter: bool = False
+
+    def exposed(self, scope: str) -> str:
+        """Its name in Prometheus, by its conventions: prefix, unit, and "_total" for what only grows.
+
+        >>> Figure("pushed", "tuples", "accepted so far", rate=True).exposed("side")
+        'streamjoin_side_pushed_tuples_total'
+        >>> Figure("store_bytes", "bytes", "of the window").exposed("side")
+        'streamjoin_side_store_bytes'
+        """
+        name, unit = (self.name.removesuffix("_ms"), "seconds") if self.unit == "ms" else (self.name, self.unit)
+        unit = f"_{unit}" if unit and unit not in name.split("_") else ""
+        return f"streamjoin_{scope}_{name}{unit}{'_total' if self.rate or self.counter else ''}"
 
 
 SIDE = (
     Figure("pushed", "tuples", "accepted so far", rate=True),
-    Figure("late", "tuples", "that came after their window had passed"),
-    Figure("shed", "tuples", 'refused under overload="shed"'),
+    Figure("late", "tuples", "that came after their window had passed", counter=True),
+    Figure("shed", "tuples", 'refused under overload="shed"', counter=True),
+    Figure("watermark", "ticks", "tuples below this time are late; None if nothing has come, or all has"),
     Figure("window", "tuples", "that may still meet an arrival"),
     Figure("store_bytes", "bytes", "of the window's columns and index, with room to grow"),
     Figure("raw_bytes", "bytes", "of the live tuples' predicate columns and times alone"),
@@ -35,18 +51,18 @@ WORKER = (
     Figure("window_r", "tuples", "of r that it holds"),
     Figure("window_s", "tuples", "of s that it holds"),
     Figure("comparisons", "pairs", "compared so far", rate=True),
-    Figure("results", "pairs", "found so far"),
+    Figure("results", "pairs", "found so far", counter=True),
     Figure("queue_depth", "messages", "that wait for it"),
-    Figure("messages", "messages", "taken so far"),
-    Figure("messages_sent", "messages", "to its neighbours"),
-    Figure("tuples_forwarded", "tuples", "to its neighbours"),
+    Figure("messages", "messages", "taken so far", counter=True),
+    Figure("messages_sent", "messages", "to its neighbours", counter=True),
+    Figure("tuples_forwarded", "tuples", "to its neighbours", counter=True),
 )
 JOIN = (
     Figure("algorithm", "", "who meets whom"),
     Figure("access", "", "how windows are searched"),
     Figure("r", "", "the figures of this side"),
     Figure("s", "", "the figures of this side"),
-    Figure("seconds", "s", "since the join began"),
+    Figure("seconds", "seconds", "since the join began"),
     Figure("results", "pairs", "found so far", rate=True),
     Figure("comparisons", "pairs", "compared so far", rate=True),
     Figure("latency_ms", "ms", "from the arrival of the later tuple until the result can be polled for"),
@@ -69,6 +85,19 @@ CELL = (
     Figure("cache_misses", "chunks", "read from Spark's state"),
     Figure("state_rows", "tuples", "in the state of these cells"),
     Figure("state_bytes", "bytes", "of state in these cells"),
+)
+PIPELINE = (
+    Figure("batches", "batches", "micro-batches so far", counter=True),
+    Figure("rows_in", "rows", "read from both sources", counter=True),
+    Figure("results", "pairs", "written so far", counter=True),
+    Figure("late", "tuples", "dropped because they came after the watermark", counter=True),
+    Figure("malformed", "rows", "dropped because they did not fit the columns", counter=True),
+    Figure("comparisons", "pairs", "tested by the predicate", counter=True),
+    Figure("state_rows", "rows", "in the state of the cells that the last micro-batch touched"),
+    Figure("state_bytes", "bytes", "of that state"),
+    Figure("batch_ms", "ms", "that the last micro-batch took"),
+    Figure("watermark", "", "the time that both streams have passed"),
+    Figure("cells", "cells", "that the last micro-batch touched"),
 )
 
 
@@ -103,3 +132,152 @@ def documented(doc: str | None) -> str:
     parts = (("of the join", JOIN), ("of a side", SIDE), ("of a worker", WORKER))
     figures = "\n".join(f"{title}:\n{described(of)}" for title, of in parts)
     return inspect.cleandoc(doc or "").replace("{figures}", figures)
+
+
+COUNTED = tuple(figure.name for figure in PIPELINE if figure.counter and figure.name != "batches")
+LATEST = tuple(figure.name for figure in PIPELINE if not figure.counter)
+
+
+@dataclass
+class Totals:
+    """What the joins of a Spark driver have done so far, by the listener's account of each micro-batch.
+
+    `spark.streams.addListener(JoinListener(totals.add))` feeds it; `collector(totals)` hands it to Prometheus.
+
+    >>> totals = Totals()
+    >>> totals.add({"batch": 0, "rows_in": 10, "results": 3, "state_rows": 10})
+    >>> totals.add({"batch": 0, "rows_in": 10, "results": 3, "state_rows": 10})  # Spark repeats itself while idle
+    >>> totals.stats()["rows_in"], totals.stats()["results"], totals.stats()["state_rows"]
+    (10, 3, 10)
+    """
+
+    batches: int = 0
+    rows_in: int = 0
+    results: int = 0
+    late: int = 0
+    comparisons: int = 0
+    malformed: int = 0
+    latest: dict[str, Any] = field(default_factory=dict)
+    _seen: set[int] = field(default_factory=set)
+
+    def add(self, batch: dict[str, Any]) -> None:
+        """Takes the figures of a micro-batch, once."""
+        number = int(batch["batch"])
+        if number in self._seen:  # Spark repeats the last batch's figures while it is idle
+            return
+        self._seen.add(number)
+        self.batches += 1
+        for name in COUNTED:
+            setattr(self, name, getattr(self, name) + int(batch.get(name) or 0))
+        if batch.get("cells") == 0:  # a batch without rows looks at no state
+            batch = batch | {name: self.latest.get(name) for name in ("cells", "state_rows", "state_bytes")}
+        self.latest = batch
+
+    def knows(self, number: int) -> bool:
+        """Has this micro-batch been counted?"""
+        return number in self._seen
+
+    def stats(self) -> dict[str, Any]:
+        """The totals, and what the last micro-batch said of state and watermark."""
+        totals = {name: getattr(self, name) for name in ("batches", *COUNTED)}
+        return totals | {name: self.latest.get(name) for name in LATEST}
+
+
+class Reporting(Protocol):
+    """A running join: an embedded one, or the `Totals` of a Spark driver."""
+
+    def stats(self) -> dict[str, Any]:
+        """Its figures so far."""
+
+
+def collector(join: Reporting) -> Any:
+    """A collector for prometheus_client: every figure of a running join, read when Prometheus asks.
+
+    >>> import pyarrow as pa, streamjoin as sj
+    >>> from prometheus_client import CollectorRegistry, generate_latest
+    >>> schema = pa.schema({"ts": pa.int64(), "x": pa.int32()})
+    >>> registry = CollectorRegistry()
+    >>> with sj.Join(r=schema, s=schema, on="abs(r.x - s.x) <= 10", within=60, time="ts") as join:
+    ...     registry.register(collector(join))
+    ...     join.push_r({"ts": [1], "x": [5]})
+    ...     text = generate_latest(registry).decode()
+    >>> [line for line in text.splitlines() if line.startswith("streamjoin_side_pushed")]
+    ['streamjoin_side_pushed_tuples_total{side="r"} 1.0', 'streamjoin_side_pushed_tuples_total{side="s"} 0.0']
+    """
+    try:
+        import prometheus_client.core  # noqa: F401
+    except ImportError as error:
+        raise ImportError(MISSING) from error
+    return _Collector(join)
+
+
+class _Collector:
+    """What prometheus_client asks for figures."""
+
+    def __init__(self, join: Reporting) -> None:
+        self._join = join
+
+    def describe(self) -> list[Any]:
+        """Nothing: to register reads no figure."""
+        return []
+
+    def collect(self) -> Iterator[Any]:
+        stats = self._join.stats()
+        if "workers" not in stats:
+            yield from _families("pipeline", PIPELINE, [({}, stats)])
+            return
+        yield from _families("join", JOIN, [({}, stats)])
+        yield from _families("side", SIDE, [({"side": side}, stats[side]) for side in "rs"])
+        numbered = [({"worker": str(worker["worker"])}, worker) for worker in stats["workers"]]
+        yield from _families("worker", WORKER, numbered)
+
+
+Labelled = list[tuple[dict[str, str], Mapping[str, Any]]]
+
+
+def _families(scope: str, declared: Iterable[Figure], values: Labelled) -> Iterator[Any]:
+    """The figures of one scope, each with all labels."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    for figure in declared:
+        name, found = figure.exposed(scope), list(_numbers(figure, values))
+        if not found:
+            continue
+        family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+        scale = 1e-3 if figure.unit == "ms" else 1.0  # Prometheus counts in seconds
+        labels = list(found[0][0])
+        metric = family(name, figure.help, labels=labels)
+        for own, value in found:
+            metric.add_metric([own[label] for label in labels], value * scale)
+        yield metric
+
+
+def _numbers(figure: Figure, values: Labelled) -> Iterator[tuple[dict[str, str], float]]:
+    for labels, own in values:
+        value = own.get(figure.name)
+        if isinstance(value, Mapping):  # latencies
+            parts = [
+                (labels | {"quantile": QUANTILES[name]}, part) for name, part in value.items() if name in QUANTILES
+            ]
+        else:
+            parts = [(labels, value)]
+        for label, part in parts:
+            if isinstance(part, int | float) and not isinstance(part, bool):
+                yield label, float(part)
+
+
+def table() -> str:
+    """All metrics as a table in Markdown, for the documentation.
+
+    >>> print(table().splitlines()[3])
+    | `streamjoin_join_results_pairs_total` | | pairs found so far |
+    """
+    scopes = (("join", JOIN, ""), ("side", SIDE, "side"), ("worker", WORKER, "worker"), ("pipeline", PIPELINE, ""))
+    lines = ["| metric | labels | meaning |", "| --- | --- | --- |"]
+    for scope, declared, label in scopes:
+        for figure in declared:
+            if figure.unit:
+                name, quantile = figure.exposed(scope), "quantile" if figure.unit == "ms" and scope == "join" else label
+                counted = f"{figure.unit} " if figure.unit not in ("ms", "seconds", "ticks") else ""
+                lines.append(f"| `{name}` | {quantile and f'`{quantile}` '}| {counted}{figure.help} |")
+    return "\n".join(lines)

@@ -36,8 +36,11 @@ def run(
     report: Callable[[str, float], None] = lambda text, done: None,
     algorithm: str = "kang",
     workers: int | str = "auto",
+    observe: Callable[[Join], None] = lambda join: None,
 ) -> dict[str, Any]:
     """Joins so many tuples of each stream and verifies the result. `report` is told what happens and how far it is.
+
+    `observe` gets the join before its first tuple.
 
     Workers hand out results a little after a push; the last ones are there when the join is closed.
     """
@@ -49,6 +52,7 @@ def run(
     sources = {side: Source(side, rate) for side in "rs"}
     found: list[Array] = []
     with _join(window, algorithm, workers) as join:
+        observe(join)
         start = time.perf_counter()
         while sources["s"].count < tuples:
             join.push_r(sources["r"].batch(BATCH))

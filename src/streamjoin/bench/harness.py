@@ -54,6 +54,9 @@ class Case:
     push: int = 1024  # tuples given to the join at a time
 
 
+watchers: list[Callable[[BareJoin], None]] = []  # are told of every join that a benchmark opens
+
+
 class BareJoin:
     """An engine that is fed with the papers' tuples and counts pairs; rows are not put together."""
 
@@ -63,7 +66,18 @@ class BareJoin:
         self._intake = Intake(plan, plan.program())
         setup = setup or Setup(plan.algorithm, plan.workers, plan.layout)
         self.engine = open_engine(plan, self._intake, setup, self)
+        self.closed = False
         self.engine.start()
+        for watcher in watchers:
+            watcher(self)
+
+    @property
+    def failure(self) -> BaseException | None:
+        return self.engine.failure
+
+    def stats(self) -> dict[str, Any]:
+        """The engine's figures, and the results so far."""
+        return self.engine.stats() | {"results": self.results}
 
     def pairs(self, r: Array, s: Array) -> None:
         self.results += len(r)
@@ -100,6 +114,7 @@ class BareJoin:
     def close(self) -> None:
         """Lets everything meet, stops, and raises what went wrong."""
         self.engine.finish()
+        self.closed = True
         self.engine.check()
 
 

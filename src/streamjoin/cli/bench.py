@@ -10,7 +10,25 @@ from typing import Annotated, Any
 
 import typer
 
+from streamjoin.cli.watch import Address, Recording, Watched, watched
+
 app = typer.Typer(help="Benchmarks that verify their results.", no_args_is_help=True, rich_markup_mode=None)
+
+_shown = Watched(None)  # of the benchmark that runs
+
+
+@app.callback()
+def shared(context: typer.Context, watch: Address = None, record: Recording = None) -> None:
+    """Options of every benchmark."""
+    if watch is None and record is None:
+        return
+    from streamjoin.bench.harness import watchers
+
+    global _shown
+    _shown = context.with_resource(watched(f"streamjoin bench {context.invoked_subcommand}", watch, record))
+    watchers.append(_shown.join)
+    context.call_on_close(watchers.clear)
+
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")]
 
@@ -150,6 +168,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _note(text: str) -> None:
+    _shown.note(text)
     print(text, file=sys.stderr, flush=True)
 
 

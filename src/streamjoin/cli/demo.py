@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from streamjoin.cli.parameters import EMBEDDED, PIPELINE, check_engine, default, described
+from streamjoin.cli.watch import Address, Recording, Watched, watched
 from streamjoin.options import from_text
 
 
@@ -22,20 +23,25 @@ def demo(
     window: Annotated[str, typer.Option(help="The length of the window.")] = "15 seconds",
     algorithm: Annotated[str, described("algorithm")] = "kang",
     workers: Annotated[str, described("workers")] = default("workers"),
+    watch: Address = None,
+    record: Recording = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")] = False,
 ) -> None:
     """Joins the papers' two streams live, shows the rates, and checks the result against a look at every pair."""
     check_engine(context, engine)
     sizes = {"tuples": tuples, "rate": rate}
     asked: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
+    with watched("streamjoin demo", watch, record) as shown:
+        if engine == PIPELINE:
+            figures = _on_spark(window, asked, shown)
+        else:
+            from streamjoin.bench.demo import run
+
+            asked |= {"algorithm": algorithm, "workers": from_text("workers", workers)}
+            figures = run(window=window, report=_Report(), observe=shown.join, **asked)
     if engine == PIPELINE:
-        figures = _on_spark(window, asked)
         how = f"Spark {figures['master']}, {figures['batches']} micro-batches"
     else:
-        from streamjoin.bench.demo import run
-
-        asked |= {"algorithm": algorithm, "workers": from_text("workers", workers)}
-        figures = run(window=window, report=_Report(), **asked)
         spread = f"{figures['algorithm']}, {figures['workers']} worker{'s' * (figures['workers'] > 1)}"
         how = f"access by {figures['access']}, {spread}"
     if as_json:
@@ -48,14 +54,15 @@ def demo(
     )
 
 
-def _on_spark(window: str, asked: dict[str, Any]) -> dict[str, Any]:
+def _on_spark(window: str, asked: dict[str, Any], shown: Watched) -> dict[str, Any]:
     from streamjoin.cli.progress import Live
     from streamjoin.spark.pipeline.session import check_installed
 
     check_installed()
     from streamjoin.bench.demo import SPARK_TUPLES, run_on_spark
 
-    with Live("the papers' band join on Spark", 2 * (asked.get("tuples") or SPARK_TUPLES)) as live:
+    tuples = 2 * (asked.get("tuples") or SPARK_TUPLES)
+    with Live("the papers' band join on Spark", tuples, shown.pipeline) as live:
         return run_on_spark(window=window, report=live, **asked)
 
 

@@ -13,6 +13,7 @@ import typer
 
 from streamjoin.cli.parameters import EMBEDDED, PIPELINE, check_engine, with_options
 from streamjoin.cli.spark import pipeline
+from streamjoin.cli.watch import Address, Recording, Watched, watched
 from streamjoin.errors import either
 from streamjoin.formats import BRIEFLY
 from streamjoin.options import DECLARED, TABLES
@@ -71,6 +72,8 @@ def join(
     as_json: Annotated[
         bool, _own(RESULT, "Print one JSON object on standard output, and nothing else there.", "--json")
     ] = False,
+    watch: Address = None,
+    record: Recording = None,
     engine: Annotated[
         str, _own(ENGINE, f"{EMBEDDED}: files, in this process; {PIPELINE}: streams, on a cluster.")
     ] = EMBEDDED,
@@ -138,7 +141,8 @@ def join(
     target = Target(output, choose_format(output, output_format, "output", "--output-format"))
 
     target.check(inputs=(r, s))
-    report = _run(r, s, words, target, request)
+    with watched("streamjoin join", watch, record) as shown:
+        report = _run(r, s, words, target, request, shown)
     if as_json:
         print(json.dumps(report))
         return
@@ -154,14 +158,16 @@ def _source(name: str, side: str, format: str | None, encoding: str | None) -> S
     return Source(name, side, chosen, choose_encoding(chosen, encoding, f"--{side}-encoding"))
 
 
-def _run(r: Any, s: Any, nulls: tuple[str, ...], target: Any, request: dict[str, Any]) -> dict[str, Any]:
+def _run(
+    r: Any, s: Any, nulls: tuple[str, ...], target: Any, request: dict[str, Any], shown: Watched
+) -> dict[str, Any]:
     """Reads, joins and writes; returns what --json prints."""
     import streamjoin as sj
     from streamjoin.cli.progress import progress
 
     gaps: dict[Source, tuple[int, str]] = {}
     moments = [perf_counter()]
-    with progress() as stage:
+    with progress(shown.note) as stage:
         tables = []
         for source, time in zip((r, s), request["time"], strict=True):
             stage(f"reading {source}")
@@ -174,6 +180,7 @@ def _run(r: Any, s: Any, nulls: tuple[str, ...], target: Any, request: dict[str,
         moments.append(perf_counter())
         target.write(result, stage(f"writing {result.num_rows:,} rows", result.num_rows))
         moments.append(perf_counter())
+        shown.add({"results": result.num_rows, "comparisons": counts.get("comparisons", 0), "note": "done"})
     for source, (rows, first) in gaps.items():
         verb = "row lacks" if rows == 1 else "rows lack"
         print(f"{source}: {rows:,} {verb} a column that others have, which is null there; {first}", file=sys.stderr)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from streamjoin.cli import bench, demo, doctor, join, warm
+from streamjoin.cli import bench, demo, doctor, join, warm, watch
 from streamjoin.cli.parameters import Grouped
 from streamjoin.cli.streams import standard_streams, unwritten
 from streamjoin.errors import PipelineError, StreamjoinError
@@ -31,6 +31,7 @@ app.command("demo")(demo.demo)
 app.add_typer(bench.app, name="bench")
 app.command("doctor")(doctor.doctor)
 app.command("warm")(warm.warm)
+app.command("watch")(watch.watch)
 
 
 def _print_version(asked: bool) -> None:
@@ -81,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(words: list[str], debug: bool) -> int:
     try:
-        app(args=words, prog_name="streamjoin")
+        app(args=watch.with_addresses(words), prog_name="streamjoin")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:

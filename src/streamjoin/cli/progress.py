@@ -26,9 +26,15 @@ class Stage(Protocol):
 
 
 @contextmanager
-def progress() -> Iterator[Stage]:
+def progress(also: Callable[[str], None] = lambda text: None) -> Iterator[Stage]:
+    """Shows stages on a terminal; `also` is told each of them everywhere."""
     if not sys.stderr.isatty():
-        yield lambda text, steps=None: lambda done: None
+
+        def note(text: str, steps: int | None = None) -> Callable[[int], None]:
+            also(text)
+            return lambda done: None
+
+        yield note
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -37,6 +43,7 @@ def progress() -> Iterator[Stage]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
 
         def stage(text: str, steps: int | None = None) -> Callable[[int], None]:
+            also(text)
             for earlier in bars.task_ids:
                 bars.remove_task(earlier)
             task = bars.add_task(text, total=steps)
@@ -48,8 +55,13 @@ def progress() -> Iterator[Stage]:
 class Live:
     """Called with the stage and the figures so far; from the listener's thread as well as from the main one."""
 
-    def __init__(self, title: str, tuples: int | None = None) -> None:
-        self._title, self._tuples = title, tuples
+    def __init__(
+        self,
+        title: str,
+        tuples: int | None = None,
+        also: Callable[[str, Figures], None] = lambda stage, figures: None,
+    ) -> None:
+        self._title, self._tuples, self._also = title, tuples, also
         self._stage = ""
         self._recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
         self._printed = 0.0
@@ -73,6 +85,7 @@ class Live:
     def __call__(self, stage: str, figures: Figures) -> None:
         if figures.latest and (not self._recent or self._recent[-1] is not figures.latest):
             self._recent.append(figures.latest)
+        self._also(stage, figures)
         self._warn(figures.warnings)
         new, self._stage = stage != self._stage, stage
         if self._screen is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from streamjoin.cli.watch import watched
 from streamjoin.errors import OptionError
 from streamjoin.exits import signalled
 from streamjoin.options import Options
@@ -77,7 +78,10 @@ def pipeline(words: dict[str, Any], options: dict[str, Any], as_json: bool) -> N
         print(json.dumps(plan.to_dict()) if as_json else plan)
         return
     stop = Stop()
-    with Live("streamjoin join", _expected(asked)) as live:
+    with (
+        watched("streamjoin join on Spark", words["watch"], words["record"]) as shown,
+        Live("streamjoin join", _expected(asked), shown.pipeline) as live,
+    ):
         report = run(asked, cluster, stop, live)
     ended = "all input joined"
     if not report["finished"]:

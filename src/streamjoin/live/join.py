@@ -108,6 +108,16 @@ class Join:
         """The schema of the results."""
         return self._output.schema
 
+    @property
+    def closed(self) -> bool:
+        """Has close() come to its end?"""
+        return self._stopped
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What stopped the join, if something did."""
+        return self._failure or self._engine.failure
+
     def push_r(self, batch: Any) -> None:
         """Adds tuples to the left stream: a record batch, a table of any supported kind, or a dict of arrays."""
         self._push(0, batch)
@@ -233,12 +243,7 @@ class Join:
         seconds = max(clock.perf_counter() - self._started, 1e-9)
         engine, output, mark = self._engine.stats(), self._output, self._mark()
         for stream, payload in zip(self._streams, output.sides, strict=True):
-            counts = {
-                "pushed": stream.pushed,
-                "late": stream.late,
-                "shed": stream.shed,
-                "payload_bytes": payload.nbytes,
-            }
+            counts = stream.counts(self._timely) | {"payload_bytes": payload.nbytes}
             engine[stream.name] = metrics.report(metrics.SIDE, counts | engine[stream.name], seconds)
         engine["workers"] = [metrics.report(metrics.WORKER, worker, seconds) for worker in engine["workers"]]
         promised = output.punctuation > SINCE_EVER

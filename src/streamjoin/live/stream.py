@@ -44,6 +44,11 @@ class Stream:
         self._policy = late
         self._kept_back: list[pa.RecordBatch] = []
 
+    def counts(self, timely: bool) -> dict[str, int | None]:
+        """What it has taken so far, and its watermark where lateness is a matter."""
+        counted = {"pushed": self.pushed, "late": self.late, "shed": self.shed}
+        return counted | ({"watermark": self.watermark.told} if timely else {})
+
     def times(self, table: pa.Table) -> Array | None:
         """The time column in ticks, if there is one."""
         return self._intake.times(self.side, table) if self._plan.unit is not None else None

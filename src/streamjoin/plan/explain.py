@@ -80,7 +80,11 @@ def explain(
     because     1 band key: runs ordered by cell
                 integer times have no unit: one worker is assumed to be enough; workers= would change that
     """
-    plan = make_plan(schema_r, schema_s, options, static)
+    return explained(make_plan(schema_r, schema_s, options, static), device_facts)
+
+
+def explained(plan: Plan, device_facts: Callable[[int | str | None], dict[str, Any]]) -> Explanation:
+    """The decisions of a plan."""
     decided = {"algorithm": plan.algorithm, "workers": plan.workers, "layout": plan.layout, "access": plan.access}
     shown = {"algorithm": f"{plan.algorithm}{_spread(plan)}"}
     if ALGORITHMS[plan.algorithm].engine == DEVICE:

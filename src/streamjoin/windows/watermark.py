@@ -22,6 +22,11 @@ class Watermark:
         """The earliest time that is not late."""
         return int(earliest(self.newest, self.max_delay, self.promised))
 
+    @property
+    def told(self) -> int | None:
+        """The same for people: None before the first tuple and after the end."""
+        return self.value if SINCE_EVER < self.value < FOREVER else None
+
     def late(self, times: Array) -> Array | None:
         """Which of the next tuples, in the order in which they come, are late; None if none is. Moves no mark."""
         late = np.empty(len(times), np.bool_)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from streamjoin.errors import OptionError, PipelineError, WindowError
+from streamjoin.metrics import Totals
 from streamjoin.options import Options, from_text
 from streamjoin.spark.pipeline import MALFORMED
 from streamjoin.spark.pipeline.checkpoint import check_checkpoint, remember
@@ -22,7 +23,6 @@ from streamjoin.windows.duration import parse_duration
 if TYPE_CHECKING:
     from streamjoin.plan.explain import Explanation
 
-_TOTALS = ("rows_in", "results", "late", "malformed", "comparisons")
 _SAME_SIGNAL = 0.5  # seconds between the ends of Java and the signal for Python, if both were sent one
 _LOOK = 0.25  # seconds between two looks at a running query
 _LAST_FIGURES = 5.0  # seconds to wait for what the listener is told about the last batch
@@ -51,43 +51,21 @@ class Request:
 
 
 @dataclass
-class Figures:
-    """What was done so far, by the listener's account of each batch.
+class Figures(Totals):
+    """What was done so far, and what to say of it.
 
-    absent    columns that files lack: option, column, files, rows
-    warnings  to be shown once
+    absent       columns that files lack: option, column, files, rows
+    warnings     to be shown once
+    explanation  of the join, once it is planned
     """
 
-    batches: int = 0
-    rows_in: int = 0
-    results: int = 0
-    late: int = 0
-    comparisons: int = 0
-    malformed: int = 0
     absent: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    latest: dict[str, Any] = field(default_factory=dict)
-    _seen: set[int] = field(default_factory=set)
-
-    def add(self, batch: dict[str, Any]) -> None:
-        number = int(batch["batch"])
-        if number in self._seen:  # Spark repeats the last batch's figures while it is idle
-            return
-        self._seen.add(number)
-        self.batches += 1
-        for name in _TOTALS:
-            setattr(self, name, getattr(self, name) + int(batch.get(name) or 0))
-        if batch.get("cells") == 0:  # a batch without rows looks at no state
-            batch = batch | {name: self.latest.get(name) for name in ("cells", "state_rows", "state_bytes")}
-        self.latest = batch
+    explanation: Explanation | None = None
 
     def summary(self) -> dict[str, Any]:
-        totals = {name: getattr(self, name) for name in ("batches", *_TOTALS, "absent")}
-        last = {name: self.latest.get(name) for name in ("watermark", "state_rows", "state_bytes", "cells", "batch_ms")}
-        return totals | last
-
-    def knows(self, number: int) -> bool:
-        return number in self._seen
+        """What --json prints."""
+        return self.stats() | {"absent": self.absent}
 
 
 def check(request: Request) -> dict[str, Any] | None:
@@ -147,7 +125,7 @@ def run_in(
     from py4j.protocol import Py4JError
     from pyspark.errors import StreamingQueryException
 
-    from streamjoin.spark.dataframes import join_frames
+    from streamjoin.spark.dataframes import join_frames, plan_frames
     from streamjoin.spark.pipeline.absent import Absent, Watch
 
     def took(batch: dict[str, Any]) -> None:
@@ -163,6 +141,7 @@ def run_in(
         request = _settled(spark, request, earlier or {})
         sides = _sides(spark, request)
         joined = join_frames(*sides, request.options)
+        figures.explanation = plan_frames(*sides, request.options).explanation()
         if request.checkpoint is not None and "://" not in request.checkpoint:
             remember(request.checkpoint, _told(request))
             exact = spark.conf.get("spark.sql.caseSensitive") == "true"

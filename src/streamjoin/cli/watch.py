@@ -1,0 +1,160 @@
+"""`--watch` and `--record` of commands, and `streamjoin watch`, which shows a recording."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streamjoin.errors import FileError
+from streamjoin.words import RESULT
+
+if TYPE_CHECKING:
+    from streamjoin.monitor.run import Run
+
+ANYWHERE = "127.0.0.1:0"  # what a bare --watch means: a free port of this machine
+_ADDRESS = re.compile(r"\d+|localhost|.*[:.].*")
+
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--watch",
+        metavar="[HOST:PORT]",
+        help="Serve a page that shows the run; on this machine alone and a free port unless told otherwise.",
+        rich_help_panel=RESULT,
+    ),
+]
+Recording = Annotated[
+    str | None,
+    typer.Option(
+        "--record", metavar="FILE", help="Write every sample, for `streamjoin watch`.", rich_help_panel=RESULT
+    ),
+]
+
+
+def with_addresses(words: list[str]) -> list[str]:
+    """Gives every bare --watch an address, since options either take a value or do not.
+
+    >>> with_addresses(["demo", "--watch", "--json"]), with_addresses(["bench", "--watch", "join"])
+    (['demo', '--watch=127.0.0.1:0', '--json'], ['bench', '--watch=127.0.0.1:0', 'join'])
+    >>> with_addresses(["demo", "--watch", "8080"])
+    ['demo', '--watch', '8080']
+    """
+    following = [*words[1:], "--"]
+    return [
+        f"{word}={ANYWHERE}" if word == "--watch" and not _ADDRESS.fullmatch(after) else word
+        for word, after in zip(words, following, strict=True)
+    ]
+
+
+class Watched:
+    """A command that may be watched; without --watch and --record it does nothing."""
+
+    def __init__(self, run: Run | None) -> None:
+        self._run = run
+        self._samplers: list[Any] = []
+        self.source = _Source()
+
+    def note(self, text: str) -> None:
+        """Says what is being done."""
+        if self._run is not None:
+            self._run.add({"note": text})
+
+    def add(self, sample: dict[str, Any]) -> None:
+        if self._run is not None:
+            self._run.add(sample)
+
+    def join(self, join: Any) -> None:
+        """Shows a live join from now on."""
+        if self._run is not None:
+            from streamjoin.monitor.watch import Sampler
+
+            self.source.stats = join.stats
+            self._samplers.append(Sampler(join, self._run))
+
+    def pipeline(self, stage: str, figures: Any) -> None:
+        """Shows what a Spark pipeline has done so far."""
+        if self._run is None:
+            return
+        from streamjoin.monitor.samples import of_pipeline
+        from streamjoin.monitor.topology import cells
+
+        self.source.stats = figures.stats
+        if figures.explanation is not None and not self._run.plan:
+            facts = figures.explanation.to_dict()
+            copies = facts["replication"]["r"], facts["replication"]["s"]
+            self._run.describe(str(figures.explanation), cells(facts["cells"], facts["routing"], copies))
+        self._run.add(of_pipeline(figures.stats(), stage))
+
+    def close(self) -> None:
+        for sampler in self._samplers:
+            sampler.close()
+
+
+class _Source:
+    """Whose figures /metrics shows: those of the join that runs at the moment."""
+
+    def __init__(self) -> None:
+        self.stats: Any = dict
+
+
+@contextmanager
+def watched(title: str, address: str | None, record: str | None) -> Iterator[Watched]:
+    """Serves or records what happens inside."""
+    if address is None and record is None:
+        yield Watched(None)
+        return
+    from streamjoin.monitor.address import read_address
+    from streamjoin.monitor.run import Run
+    from streamjoin.monitor.server import Server
+    from streamjoin.monitor.watch import open_recording
+
+    run = Run(title, recording=None if record is None else open_recording(record))
+    shown = Watched(run)
+    server = None if address is None else Server(run, read_address(address), shown.source)
+    if server is not None:
+        print(f"watch it at {server.url}", file=sys.stderr, flush=True)
+    try:
+        yield shown
+    except BaseException as error:
+        run.end(error)
+        raise
+    finally:
+        shown.close()
+        if server is not None:
+            server.close()
+        run.end()
+        if run.recording is not None:
+            run.recording.close()
+
+
+def watch(
+    recording: Annotated[Path, typer.Argument(help="A file that --record has written.")],
+    address: Annotated[str, typer.Option("--at", metavar="HOST:PORT", help="Where to serve it.")] = ANYWHERE,
+    speed: Annotated[float, typer.Option(min=0.01, help="How many times as fast as it was.")] = 1.0,
+) -> None:
+    """Replays a recorded run on the live page, until Ctrl-C."""
+    from streamjoin.monitor.address import read_address
+    from streamjoin.monitor.run import Run, read_recording
+    from streamjoin.monitor.server import Server
+    from streamjoin.monitor.watch import replay
+
+    if not recording.is_file():
+        raise FileError(f"{recording} does not exist; make a recording with --record {recording}")
+    for _ in read_recording(recording):  # refuses a file that is none before a page is opened
+        pass
+    run = Run(recording.name)
+    server = Server(run, read_address(address))
+    print(f"watch it at {server.url}; Ctrl-C ends it", file=sys.stderr, flush=True)
+    try:
+        replay(recording, run, speed)
+        while True:
+            time.sleep(1.0)
+    finally:
+        server.close()

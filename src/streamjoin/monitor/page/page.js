@@ -1,0 +1,229 @@
+// Draws a run from its events. It reads and never writes: no request of this page changes the join.
+"use strict";
+
+const SPAN = 300; // seconds that the charts show
+const WIDTH = 132, HEIGHT = 84, GAP = 46; // of a worker in the drawing
+const el = (id) => document.getElementById(id);
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const number = (x) => (x === null || x === undefined ? "–" : Math.round(x).toLocaleString("en"));
+const bytes = (x) => {
+  if (x === null || x === undefined) return "–";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let k = 0;
+  while (x >= 1024 && k < units.length - 1) { x /= 1024; k += 1; }
+  return `${x.toFixed(k ? 1 : 0)} ${units[k]}`;
+};
+
+let samples = [];
+let head = null;
+let ended = false;
+
+const tuples = (x, side) => (x[side] ? x[side].tuples : side === "r" ? x.rows : null);
+
+/** What a counter grew per second, between neighbouring samples. */
+function rate(read) {
+  return samples.map((x, k) => {
+    const before = samples[k - 1];
+    if (!before || x.at <= before.at) return null;
+    const now = read(x), then = read(before);
+    return now === null || now === undefined ? null : Math.max(0, (now - then) / (x.at - before.at));
+  });
+}
+
+const series = (read) => samples.map((x) => { const y = read(x); return y === undefined ? null : y; });
+const latency = (name) => (x) => (x.latency_ms ? x.latency_ms[name] : x.batch_ms);
+
+function chart(id, lines, log) {
+  const at = samples.map((x) => x.at);
+  const last = at.length ? at[at.length - 1] : 0;
+  const traces = lines
+    .filter(([, y]) => y.some((value) => value !== null))
+    .map(([name, y, shade, dash]) => ({
+      x: at, y, name, mode: "lines", line: { color: color(shade), width: 1.8, dash: dash || "solid" },
+    }));
+  const axis = { gridcolor: color("--line"), zerolinecolor: color("--line"), color: color("--quiet") };
+  const layout = {
+    margin: { l: 52, r: 8, t: 6, b: 30 }, showlegend: traces.length > 1, legend: { orientation: "h", y: 1.12 },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: color("--ink"), size: 11 },
+    xaxis: { ...axis, range: [Math.max(0, last - SPAN), Math.max(10, last)], ticksuffix: " s" },
+    yaxis: { ...axis, rangemode: "tozero", type: log ? "log" : "linear" },
+  };
+  Plotly.react(el(id), traces, layout, { displayModeBar: false, responsive: true, staticPlot: false });
+}
+
+function charts() {
+  chart("rates", [["r", rate((x) => tuples(x, "r")), "--r"], ["s", rate((x) => tuples(x, "s")), "--s"]]);
+  chart("results", [["results", rate((x) => x.results), "--good"]]);
+  chart("latency", [
+    ["p50", series(latency("p50")), "--r"],
+    ["p99", series(latency("p99")), "--s"],
+    ["p99.9", series(latency("p99_9")), "--quiet", "dot"],
+  ]);
+  chart("window", [
+    ["r", series((x) => (x.r ? x.r.window : x.window)), "--r"],
+    ["s", series((x) => (x.s ? x.s.window : null)), "--s"],
+  ]);
+}
+
+function figures() {
+  const x = samples[samples.length - 1];
+  const rates = (read) => { const all = rate(read); return all[all.length - 1]; };
+  const both = (name) => (x.r ? (x.r[name] || 0) + (x.s[name] || 0) : x[name]);
+  const shown = [];
+  const show = (name, value) => { if (value !== undefined) shown.push([name, value]); };
+  if (x.r) {
+    show("r tuples/s", number(rates((y) => y.r.tuples)));
+    show("s tuples/s", number(rates((y) => y.s.tuples)));
+    show("window of r", number(x.r.window));
+    show("window of s", number(x.s.window));
+    if (x.r.watermark !== undefined) show("watermark of r", x.r.watermark ?? "–");
+    if (x.s.watermark !== undefined) show("watermark of s", x.s.watermark ?? "–");
+    show("shed tuples", number(both("shed")));
+    if (x.punctuation_lag !== undefined) show("punctuation lag", number(x.punctuation_lag));
+  } else if (x.rows !== undefined) {
+    show("rows", number(x.rows));
+    show("rows/s", number(rates((y) => y.rows)));
+    show("state rows", number(x.window));
+    show("watermark", x.watermark ?? "–");
+    show("batches", number(x.batches));
+    show("cells touched", number(x.cells));
+  }
+  if (x.results !== undefined) {
+    show("results", number(x.results));
+    show("results/s", number(rates((y) => y.results)));
+    show("comparisons/s", number(rates((y) => y.comparisons)));
+    show("late tuples", number(both("late")));
+    show("windows' memory", bytes(both("bytes")));
+  }
+  show("process memory", bytes(x.memory_bytes));
+  if (x.note) show("now", x.note);
+  el("figures").replaceChildren(...shown.map(([name, value]) => {
+    const box = document.createElement("div"), label = document.createElement("span"), text = document.createElement("b");
+    label.textContent = name;
+    text.textContent = value;
+    box.dataset.figure = name;
+    box.append(label, text);
+    return box;
+  }));
+}
+
+function svg(tag, attributes, text) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+/** The workers where they stand, what each of them holds, and who sends to whom. */
+function topology() {
+  const shape = head && head.topology;
+  if (!shape) { el("topology").replaceChildren(); return; }
+  const now = samples[samples.length - 1] || {}, before = samples[samples.length - 2] || {};
+  const workers = now.workers || [], earlier = before.workers || [];
+  const left = shape.shape === "star" || shape.shape === "halves" ? WIDTH : 0;
+  const place = (node) => [left + node.x * (WIDTH + GAP) + GAP, node.y * (HEIGHT + GAP) + 12];
+  const columns = Math.max(...shape.nodes.map((node) => node.x)) + 1, rows = Math.max(...shape.nodes.map((node) => node.y)) + 1;
+  const wide = left + columns * (WIDTH + GAP) + 2 * GAP, high = rows * (HEIGHT + GAP) + 10;
+  const picture = svg("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, role: "img" });
+  picture.append(svg("title", {}, `${shape.algorithm}: ${shape.shape} of ${shape.nodes.length}`));
+  const arrowheads = svg("defs", {});
+  for (const side of ["r", "s", "rs"]) {
+    const marker = svg("marker", { id: `head-${side}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" });
+    marker.append(svg("path", { d: "M0 0 L8 4 L0 8", class: side, fill: "none" }));
+    arrowheads.append(marker);
+  }
+  picture.append(arrowheads);
+  const byId = new Map(shape.nodes.map((node) => [node.id, node]));
+  for (const { from, to, side } of shape.arrows) picture.append(arrow(shape, byId, place, from, to, side, wide));
+  const most = Math.max(1, ...workers.flatMap((worker) => [worker.r, worker.s]));
+  for (const node of shape.nodes) picture.append(box(node, place(node), workers, earlier, now.at - before.at, most, shape));
+  picture.append(svg("text", { x: GAP, y: high - 8, class: "quiet" }, caption(shape)));
+  el("topology").replaceChildren(picture);
+}
+
+function caption(shape) {
+  const copies = shape.copies ? `; copies: ${shape.copies[0].toPrecision(3)} of an r, ${shape.copies[1].toPrecision(3)} of an s` : "";
+  return `${shape.algorithm} (${shape.paper})${copies}`;
+}
+
+function arrow(shape, byId, place, from, to, side, wide) {
+  const [x, y] = place(byId.get(to));
+  const shift = side === "s" ? 14 : side === "r" ? -14 : 0;
+  let line;
+  if (from === "driver") {
+    if (shape.shape === "grid" && side === "s") line = [x + WIDTH / 2, y - 12, x + WIDTH / 2, y];
+    else if (shape.shape === "chain" && side === "s") line = [wide - 8, y + HEIGHT / 2 + shift, x + WIDTH, y + HEIGHT / 2 + shift];
+    else if (shape.shape === "star" || shape.shape === "halves") line = [8, 54, x, y + HEIGHT / 2];
+    else line = [8, y + HEIGHT / 2 + shift, x, y + HEIGHT / 2 + shift];
+  } else {
+    const [u, v] = place(byId.get(from));
+    if (u === x) line = [u + WIDTH / 2, v + HEIGHT, x + WIDTH / 2, y];
+    else if (u < x) line = [u + WIDTH, v + HEIGHT / 2 + shift, x, y + HEIGHT / 2 + shift];
+    else line = [u, v + HEIGHT / 2 + shift, x + WIDTH, y + HEIGHT / 2 + shift];
+  }
+  const [x1, y1, x2, y2] = line;
+  return svg("line", { x1, y1, x2, y2, class: side, "marker-end": `url(#head-${side})` });
+}
+
+function box(node, [x, y], workers, earlier, seconds, most, shape) {
+  const group = svg("g", {}), worker = workers[node.id], then = earlier[node.id];
+  group.append(svg("rect", { x, y, width: WIDTH, height: HEIGHT, rx: 6 }));
+  group.append(svg("text", { x: x + 8, y: y + 16 }, `${shape.shape === "cells" ? "cell" : "worker"} ${node.id}`));
+  if (!worker) return group;
+  for (const [k, side] of ["r", "s"].entries()) {
+    const height = (worker[side] / most) * 34;
+    group.append(svg("rect", { x: x + 8 + k * 18, y: y + HEIGHT - 8 - height, width: 14, height, class: `fill-${side}` }));
+  }
+  const per = then && seconds > 0 ? (worker.comparisons - then.comparisons) / seconds : null;
+  const words = [`r ${number(worker.r)}`, `s ${number(worker.s)}`, `queue ${number(worker.queue)}`, per === null ? "" : `${(per / 1e6).toFixed(1)} M cmp/s`];
+  words.forEach((text, k) => group.append(svg("text", { x: x + 48, y: y + 32 + 14 * k }, text)));
+  return group;
+}
+
+function state(name, message) {
+  el("state").textContent = name;
+  el("state").dataset.state = name;
+  el("error").hidden = !message;
+  el("error").textContent = message || "";
+}
+
+function draw() {
+  if (samples.length && window.Plotly) { figures(); charts(); }
+  topology();
+}
+
+function connect() {
+  const events = new EventSource("events");
+  let pending = false;
+  const later = () => {
+    if (pending) return;
+    pending = true;
+    requestAnimationFrame(() => { pending = false; draw(); });
+  };
+  events.addEventListener("open", () => { samples = []; });
+  events.addEventListener("run", (event) => {
+    head = JSON.parse(event.data);
+    el("title").textContent = head.title;
+    document.title = `${head.title} · streamjoin`;
+    el("plan").textContent = head.plan;
+    state("running", "");
+    later();
+  });
+  events.addEventListener("samples", (event) => {
+    samples.push(...JSON.parse(event.data));
+    samples = samples.slice(-1200);
+    later();
+  });
+  events.addEventListener("end", (event) => {
+    const outcome = JSON.parse(event.data);
+    ended = true;
+    events.close();
+    state(outcome.state, outcome.message);
+    draw();
+  });
+  events.addEventListener("error", () => { if (!ended) state("connection lost, trying again", ""); });
+}
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+addEventListener("resize", draw);
+connect();

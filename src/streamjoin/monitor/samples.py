@@ -1,0 +1,83 @@
+"""One form of sample for every engine: what the page draws, a recording keeps and a terminal shows.
+
+at                  seconds since the start
+r, s                of each side: tuples, window, watermark, late, shed, bytes
+results, comparisons
+latency_ms          p50, p99 and others, where results have one
+punctuation_lag     ticks by which the promise of order lies behind the input
+workers             by worker: label, r and s (tuples held), queue, comparisons
+memory_bytes        of the process
+note                what is being done
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from streamjoin.monitor.run import Sample
+
+PAGE = 4096
+
+
+def of_join(stats: dict[str, Any]) -> Sample:
+    """A sample of an embedded join, from its `stats()`."""
+    sides = {side: _side(stats[side]) for side in "rs"}
+    names = ("results", "comparisons", "latency_ms", "punctuation_lag", "order_buffer")
+    return {
+        **sides,
+        **{name: stats[name] for name in names if stats.get(name) is not None},
+        "workers": [_worker(worker) for worker in stats["workers"]],
+        "memory_bytes": resident_bytes(),
+    }
+
+
+def _side(stats: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "tuples": stats.get("pushed", 0),
+        "window": stats["window"],
+        "watermark": stats.get("watermark"),
+        "late": stats.get("late", 0),
+        "shed": stats.get("shed", 0),
+        "bytes": stats["store_bytes"] + stats.get("payload_bytes", 0),
+    }
+
+
+def _worker(stats: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "label": str(stats["worker"]),
+        "r": stats.get("window_r", 0),
+        "s": stats.get("window_s", 0),
+        "queue": stats.get("queue_depth", 0),
+        "comparisons": stats.get("comparisons", 0),
+    }
+
+
+def of_pipeline(stats: dict[str, Any], note: str = "") -> Sample:
+    """A sample of a Spark pipeline, from the totals of its listener."""
+    return {
+        "rows": stats["rows_in"],
+        "results": stats["results"],
+        "comparisons": stats["comparisons"],
+        "late": stats["late"],
+        "watermark": stats.get("watermark"),
+        "window": stats.get("state_rows") or 0,
+        "bytes": stats.get("state_bytes") or 0,
+        "batch_ms": stats.get("batch_ms"),
+        "batches": stats["batches"],
+        "cells": stats.get("cells") or 0,
+        "memory_bytes": resident_bytes(),
+        "note": note,
+    }
+
+
+def resident_bytes() -> int | None:
+    """Memory that this process has in use, where the system says so.
+
+    >>> resident_bytes() is None or resident_bytes() > 1 << 20
+    True
+    """
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
+    except (OSError, ValueError, IndexError):
+        return None

@@ -1,0 +1,214 @@
+"""The server behind the live page: what it hands out, to whom, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import streamjoin as sj
+from streamjoin.algorithms import ALGORITHMS
+from streamjoin.errors import FileError, OptionError
+from streamjoin.metrics import Totals, collector, table
+from streamjoin.monitor.address import Address, read_address
+from streamjoin.monitor.run import ENDED, FAILED, KEPT, RUNNING, Run, read_recording
+from streamjoin.monitor.server import Server
+from streamjoin.monitor.topology import DRIVER, drawn
+from streamjoin.monitor.watch import replay
+
+SCHEMA = pa.schema({"ts": pa.int64(), "x": pa.int32()})
+
+
+def join(**options: Any) -> sj.Join:
+    return sj.Join(r=SCHEMA, s=SCHEMA, on="abs(r.x - s.x) <= 10", within=60, time="ts", **options)
+
+
+def get(url: str, host: str | None = None) -> tuple[int, str, Any]:
+    request = urllib.request.Request(url, headers={} if host is None else {"Host": host})
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.status, answer.read().decode(), answer.headers
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode(), error.headers
+
+
+def events(text: str) -> Iterator[tuple[str, Any]]:
+    for block in text.strip().split("\n\n"):
+        name, data = block.split("\n")
+        yield name.removeprefix("event: "), json.loads(data.removeprefix("data: "))
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[Run, Server]]:
+    run = Run("a run", "its plan")
+    server = Server(run, Address())
+    yield run, server
+    server.close()
+
+
+def test_a_join_is_shown_from_its_start_to_its_end() -> None:
+    with join() as live:
+        page = sj.watch(live, every=0.01)
+        live.push_r({"ts": [1, 2], "x": [5, 100]})
+        live.push_s({"ts": [3], "x": [7]})
+        status, text, _ = get(f"{page.url}metrics")
+        assert status == 200
+        assert 'streamjoin_side_pushed_tuples_total{side="r"} 2.0' in text
+        assert "streamjoin_join_results_pairs_total 1.0" in text
+    page._sampler._thread.join(20)
+    page.run.end()
+    seen = list(events(get(f"{page.url}events")[1]))
+    page.close()
+    assert [name for name, _ in seen] == ["run", "samples", "end"]
+    head, samples, end = (data for _, data in seen)
+    assert "band" in head["plan"] and head["topology"]["shape"] == "one"
+    last = samples[-1]
+    assert (last["r"]["tuples"], last["s"]["tuples"], last["results"]) == (2, 1, 1)
+    assert end == {"state": ENDED, "message": ""}
+
+
+def test_the_error_that_stops_a_join_is_shown() -> None:
+    live = join(late="error")
+    with sj.watch(live, every=0.01) as page:
+        live._engine.fail(ValueError("the disk is on fire"))
+        page._sampler._thread.join(20)
+        assert (page.run.state, page.run.message) == (FAILED, "the disk is on fire")
+    with pytest.raises(ValueError, match="on fire"):
+        live.close()
+
+
+def test_a_wrong_token_is_refused() -> None:
+    run = Run("a run")
+    server = Server(run, Address("0.0.0.0"))
+    try:
+        token = server.url.rstrip("/").rpartition("/")[2]
+        assert len(token) >= 20
+        base = f"http://127.0.0.1:{server.port}"
+        assert get(f"{base}/{token}/")[0] == 200
+        for path in ("", "events", "metrics", "page.js", "x" * len(token), f"{token[:-1]}/", f"{token}x/events"):
+            status, text, _ = get(f"{base}/{path}")
+            assert status == 403 and "whole address" in text
+    finally:
+        server.close()
+
+
+def test_other_names_of_this_machine_are_refused(served: tuple[Run, Server]) -> None:
+    """A page elsewhere whose name leads to 127.0.0.1 could read figures otherwise."""
+    _, server = served
+    assert get(server.url, f"evil.example:{server.port}")[0] == 403
+    for name in ("localhost", "127.0.0.1"):
+        assert get(server.url, f"{name}:{server.port}")[0] == 200
+
+
+def test_the_page_loads_nothing_from_elsewhere(served: tuple[Run, Server]) -> None:
+    _, server = served
+    status, text, headers = get(server.url)
+    assert status == 200 and "http://" not in text and "https://" not in text
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert get(f"{server.url}page.js")[0] == get(f"{server.url}page.css")[0] == get(f"{server.url}plotly.js")[0] == 200
+    assert get(f"{server.url}../../etc/passwd")[0] == get(f"{server.url}run.py")[0] == 404
+
+
+def test_nothing_can_be_changed(served: tuple[Run, Server]) -> None:
+    _, server = served
+    for method in ("POST", "PUT", "DELETE"):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(urllib.request.Request(server.url, method=method, data=b"x"), timeout=20)
+        assert refused.value.code == 405
+
+
+def test_a_taken_port_is_named(served: tuple[Run, Server]) -> None:
+    _, server = served
+    with pytest.raises(OptionError, match=f"127.0.0.1:{server.port}.*name another port"):
+        Server(Run("another"), Address(port=server.port))
+
+
+@pytest.mark.parametrize("text", ["a:b", "127.0.0.1:99999", "[::1]:x"])
+def test_an_address_that_is_none(text: str) -> None:
+    with pytest.raises(OptionError, match="is no address; write a port"):
+        read_address(text)
+
+
+def test_old_samples_go_and_readers_catch_up() -> None:
+    run = Run("long")
+    for k in range(KEPT + 10):
+        run.add({"results": k})
+    samples, following = run.since(0)
+    assert len(samples) == KEPT and samples[0]["results"] == 10
+    assert run.since(following) == ([], following)
+    run.add({"results": -1})
+    assert [sample["results"] for sample in run.since(following)[0]] == [-1]
+
+
+def test_a_recording_is_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    with join() as live, sj.watch(live, every=0.01, record=path) as page:
+        live.push_r({"ts": [1], "x": [5]})
+        live.push_s({"ts": [3], "x": [7]})
+    kinds = [next(iter(line)) for line in read_recording(path)]
+    assert kinds[:2] == ["run", "run"] and kinds[-1] == "end" and "sample" in kinds
+    again = Run("again")
+    replay(path, again, speed=1000.0)
+    samples = again.since(0)[0]
+    assert samples == page.run.since(0)[0] and samples[-1]["results"] == 1
+    assert again.state == ENDED and again.plan == page.run.plan
+
+
+def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"run": {}}\n{"other": 1}\n')
+    with pytest.raises(FileError, match="line 2"):
+        list(read_recording(path))
+
+
+def test_a_run_without_an_end_is_ended_by_its_replay(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"run": {"title": "cut off"}}\n{"sample": {"at": 0.0}}\n')
+    run = Run("again")
+    assert run.state == RUNNING
+    replay(path, run, speed=1.0)
+    assert run.state == ENDED
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_can_be_drawn(name: str) -> None:
+    one = ALGORITHMS[name].alone is not None
+    picture = drawn(name, (1, 1) if one else (1, 4) if not ALGORITHMS[name].rectangular else (2, 2))
+    places = [(node["x"], node["y"]) for node in picture["nodes"]]
+    assert len(set(places)) == len(places) == (1 if one else 4)
+    known = {DRIVER, *(node["id"] for node in picture["nodes"])}
+    assert all({arrow["from"], arrow["to"]} <= known for arrow in picture["arrows"])
+
+
+def test_metrics_of_a_spark_driver() -> None:
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    totals = Totals()
+    registry = CollectorRegistry()
+    registry.register(collector(totals))
+    totals.add({"batch": 0, "rows_in": 10, "results": 3, "batch_ms": 1500, "watermark": "2024-01-01"})
+    text = generate_latest(registry).decode()
+    assert "streamjoin_pipeline_rows_in_total 10.0" in text
+    assert "streamjoin_pipeline_batch_seconds 1.5" in text
+
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_the_documentation_lists_every_metric() -> None:
+    listed = table() in (ROOT / "docs/watching.md").read_text(encoding="utf-8")
+    assert listed, "write it anew with: python tests/support/metrics_page.py"
+
+
+def test_the_dashboard_asks_for_metrics_that_exist() -> None:
+    text = (ROOT / "examples/grafana-dashboard.json").read_text(encoding="utf-8")
+    asked = {target["expr"] for panel in json.loads(text)["panels"] for target in panel["targets"]}
+    names = {name for expression in asked for name in re.findall(r"streamjoin_\w+", expression)}
+    assert names and names <= set(re.findall(r"streamjoin_\w+", table()))
