@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from streamjoin.errors import SchemaError
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 def join(left: Any, right: Any, options: Options) -> Any:
     """Joins two tables under a predicate and within a window; the result is a table of the same kind.
 
-    left, right   Arrow tables or record batches, pandas, Polars or Spark DataFrames: r and s in the predicate;
-                  streaming Spark DataFrames give a streaming one
+    left, right   Arrow tables or record batches, pandas, Polars or Spark DataFrames: r and s in the predicate; Polars
+                  LazyFrames are collected first and give a LazyFrame, streaming Spark DataFrames a streaming one, and
+                  whatever else hands out an Arrow stream (a DuckDB relation, a RecordBatchReader) an Arrow table
     {options}
 
     >>> import pyarrow as pa, streamjoin as sj
@@ -32,9 +34,11 @@ def join(left: Any, right: Any, options: Options) -> Any:
         from streamjoin.spark.dataframes import join_frames
 
         return join_frames(left, right, options)
+    from streamjoin.intake.frames import eager, is_lazy
     from streamjoin.tables.whole import join_tables
 
-    return join_tables(left, right, options)
+    joined = join_tables(eager(left), eager(right), options)
+    return joined.lazy() if is_lazy(left) and is_lazy(right) else joined
 
 
 @takes(Options)
@@ -56,13 +60,19 @@ def explain(left: Any, right: Any, options: Options) -> Explanation:
         return plan_frames(left, right, options).explanation()
     import pyarrow as pa
 
-    from streamjoin.intake.frames import to_arrow
+    from streamjoin.intake.frames import eager, is_lazy, to_arrow
     from streamjoin.plan.explain import explain as explain_schemas
 
     named = (("left", left), ("right", right))
-    schemas = [data if isinstance(data, pa.Schema) else to_arrow(data, what).schema for what, data in named]
+    schemas = [
+        data if isinstance(data, pa.Schema) else to_arrow(eager(data, rows=False), what).schema for what, data in named
+    ]
     static = any(schema is not data for schema, (_, data) in zip(schemas, named, strict=True))
-    return explain_schemas(schemas[0], schemas[1], options.for_engine(LIVE), static, _device)
+    found = explain_schemas(schemas[0], schemas[1], options.for_engine(LIVE), static, _device)
+    lazy = [
+        f"{what} is a {type(data).__name__}: it is collected before the join" for what, data in named if is_lazy(data)
+    ]
+    return replace(found, reasons=(*found.reasons, *lazy))
 
 
 def _device(wanted: int | str | None) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
 from streamjoin.errors import SchemaError
 
-KINDS = "an Arrow table or record batch, a pandas or a Polars DataFrame"
+KINDS = "an Arrow table or record batch, a pandas or a Polars DataFrame, or what hands out an Arrow stream"
 
 
 def is_foreign_frame(data: Any) -> bool:
@@ -16,6 +17,28 @@ def is_foreign_frame(data: Any) -> bool:
     return not isinstance(data, (pa.Table, pa.RecordBatch)) and all(
         hasattr(data, name) for name in ("__arrow_c_stream__", "columns")
     )
+
+
+def is_lazy(data: Any) -> bool:
+    """Is it a query that has not run yet, as a Polars LazyFrame?"""
+    return all(hasattr(data, name) for name in ("collect", "collect_schema", "head"))
+
+
+def eager(data: Any, rows: bool = True) -> Any:
+    """The table behind a lazy frame or a stream of Arrow batches; all else as it is.
+
+    `rows`: are they needed? If not, a query runs for none of them, and a stream stays as it is.
+    """
+    if is_lazy(data):
+        return data.collect() if rows else data.head(0).collect()
+    if isinstance(data, pa.RecordBatchReader) and not rows:
+        return data.schema.empty_table()
+    if isinstance(data, (pa.Table, pa.RecordBatch)) or hasattr(data, "columns"):
+        return data
+    if hasattr(data, "__arrow_c_stream__"):
+        with suppress(pa.ArrowInvalid, pa.ArrowTypeError, TypeError):  # arrays are streams too; they have no columns
+            return pa.RecordBatchReader.from_stream(data).read_all()
+    return data
 
 
 def to_arrow(data: Any, what: str) -> pa.Table:
@@ -32,7 +55,8 @@ def to_arrow(data: Any, what: str) -> pa.Table:
         raise SchemaError(f"{what} has several columns named {', '.join(twice)}; rename all but one of each")
     try:
         # Polars' own way has text in the layout that Arrow can take rows of; the protocol's has views.
-        return data.to_arrow() if hasattr(data, "to_arrow") else pa.table(without_index(data))
+        table = data.to_arrow() if hasattr(data, "to_arrow") else pa.table(without_index(data))
+        return table if isinstance(table, pa.Table) else table.read_all()
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise SchemaError(f"{what} has a column that Arrow cannot hold: {str(error).splitlines()[0]}") from error
 

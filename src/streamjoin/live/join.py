@@ -26,6 +26,7 @@ from streamjoin.intake.prepare import Intake
 from streamjoin.interrupts import Section
 from streamjoin.keywords import constructed
 from streamjoin.kinds import HOWS
+from streamjoin.live.reading import Reading
 from streamjoin.live.stream import Stream, delay_of
 from streamjoin.options import LIVE, LONGEST_BATCH, LiveOptions, Options
 from streamjoin.plan.plan import SIDES, Plan, make_plan
@@ -37,7 +38,7 @@ from streamjoin.windows import SINCE_EVER
 CHUNK = LONGEST_BATCH  # tuples of one push after which workers are told what has expired
 
 
-class Join:
+class Join(Reading):
     """Joins two streams as they come.
 
     Push record batches of either side in any rhythm from any thread, and poll for results. With algorithm="kang" they

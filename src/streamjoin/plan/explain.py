@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import pyarrow as pa
@@ -38,9 +39,10 @@ class Explanation:
             "reasons": list(self.reasons),
         }
 
-    def __str__(self) -> str:
+    def lines(self) -> dict[str, list[str]]:
+        """What is printed, by label."""
         facts = self.to_dict()
-        lines = {
+        return {
             "predicate": [facts["predicate"]],
             "window": [facts["window"]],
             **{f"filter {side}": facts["filters"][side] for side in SIDES},
@@ -48,9 +50,14 @@ class Explanation:
             "band": facts["band_keys"] or ["none"],
             "residual": facts["residual"] or ["none"],
             **{label: [text] for label, text in self.shown.items()},
-            "because": self.reasons,
+            "because": list(self.reasons),
         }
-        return "\n".join(line for label, texts in lines.items() for line in _labelled(label, texts))
+
+    def __str__(self) -> str:
+        return "\n".join(line for label, texts in self.lines().items() for line in _labelled(label, texts))
+
+    def _repr_html_(self) -> str:
+        return html_table({label: "\n".join(texts) for label, texts in self.lines().items() if texts})
 
     __repr__ = __str__
 
@@ -114,3 +121,17 @@ def _labelled(label: str, texts: Iterable[str]) -> list[str]:
 
 def _describe(dimension: Dimension) -> str:
     return f"{dimension} ({'two-sided' if dimension.two_sided else 'one-sided'})"
+
+
+def html_table(rows: Mapping[str, str]) -> str:
+    """Labels and texts for a notebook.
+
+    >>> html_table({"band": "r.x <= s.a"})
+    '<table><tr><th style="text-align:left">band</th><td style="text-align:left">r.x &lt;= s.a</td></tr></table>'
+    """
+    left = 'style="text-align:left"'
+    lines = [
+        f"<tr><th {left}>{escape(label)}</th><td {left}>{escape(text).replace(chr(10), '<br>')}</td></tr>"
+        for label, text in rows.items()
+    ]
+    return f"<table>{''.join(lines)}</table>"
