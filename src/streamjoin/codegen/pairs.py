@@ -13,7 +13,7 @@ from types import ModuleType
 
 from streamjoin.codegen.cache import load_module
 from streamjoin.codegen.emit import Emitter
-from streamjoin.codegen.program import INTRINSICS, Part, Program, head, type_name
+from streamjoin.codegen.program import INTRINSICS, Part, Program, head, slots_of, type_name
 from streamjoin.predicate.analysis import Dimension, Linear
 
 LOW, HIGH = 0, 1
@@ -125,7 +125,7 @@ class PairProgram(Program):
     def bounds(self, side: str) -> ModuleType:
         """The module whose `bounds` filters rows of a side and computes the ends of their intervals and key hashes."""
         parts, ends = self.entry[side], self.ends[side]
-        emitter = Emitter(self._slots(side, parts, "columns", "i"), indent=" " * 8)
+        emitter = Emitter(slots_of(side, parts, "columns", "i"), indent=" " * 8)
         self._filter(emitter, side)
         for k, (d, end) in enumerate(ends):
             dimension = self.dimensions[d]
@@ -135,7 +135,7 @@ class PairProgram(Program):
         if self.keyed:
             self._hash(emitter, side, "k")
         arrays = [f"end{k} = carray(pointer(frame[{ENDS + k}]), (n,), np.float64)" for k in range(len(ends))]
-        arrays.append(f"columns = {_views('frame', ENDS + len(ends), 'n', parts)}")
+        arrays.append(f"columns = {views('frame', ENDS + len(ends), 'n', parts)}")
         text = _BOUNDS.format(
             words=ENDS + len(ends) + len(parts),
             arrays="\n    ".join(arrays),
@@ -149,8 +149,8 @@ class PairProgram(Program):
         r, s = self.stored["r"], self.stored["s"]
         huge = "np.int64(0x7FFFFFFFFFFF)"  # positions are checked nowhere; arrays of any length do
         columns = [
-            f"p = {_views('frame', TEST_COLUMNS, huge, r)}",
-            f"w = {_views('frame', TEST_COLUMNS + len(r), huge, s)}",
+            f"p = {views('frame', TEST_COLUMNS, huge, r)}",
+            f"w = {views('frame', TEST_COLUMNS + len(r), huge, s)}",
         ]
         if window != ANYWHERE:
             columns += [f"since, at = words_at(frame[{SINCE}], {huge}), words_at(frame[{AT}], {huge})"]
@@ -179,7 +179,7 @@ def _names() -> dict[str, int]:
     return {name: value for name, value in globals().items() if name.isupper() and isinstance(value, int)}
 
 
-def _views(frame: str, first: int, length: str, parts: tuple[Part, ...]) -> str:
+def views(frame: str, first: int, length: str, parts: tuple[Part, ...]) -> str:
     """The tuple of arrays whose addresses stand in a frame from a word on."""
     views = [
         f"carray(pointer({frame}[{first + k}]), ({length},), np.{type_name(part.dtype)})"

@@ -7,6 +7,7 @@ from `access/`; it is content-addressed, so that the next process finds it compi
 from __future__ import annotations
 
 import inspect
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -124,6 +125,36 @@ def _columns_text(name: str, parts: tuple[Part, ...]) -> str:
     return COLUMNS.format(name=name, count=len(parts), views=views)
 
 
+def parts_of(
+    types: Mapping[tuple[str, str], Type],
+    side: str,
+    names: Iterable[tuple[str, str]],
+    never_null: Container[tuple[str, str]] = (),
+) -> tuple[Part, ...]:
+    """The arrays of a side that hold these columns."""
+    parts = []
+    for owner, name in sorted(names):
+        if owner != side:
+            continue
+        t = types[owner, name]
+        roles = ("high", "low") if t.kind in ("string", "binary") else ("value",)
+        parts += [Part(name, role, t) for role in roles]
+        if (owner, name) not in never_null:
+            parts.append(Part(name, "valid", t))
+    return tuple(parts)
+
+
+def slots_of(side: str, parts: tuple[Part, ...], array: str, index: str) -> dict[tuple[str, str], Slot]:
+    """Where generated code finds the columns of a side, in a tuple of arrays."""
+    places = {(part.column, part.role): f"{array}[{k}][{index}]" for k, part in enumerate(parts)}
+    slots = {}
+    for part in parts:
+        name = part.column
+        value = places.get((name, "value")) or places[name, "high"]
+        slots[side, name] = Slot(value, places.get((name, "valid")), places.get((name, "low")))
+    return slots
+
+
 class Program:
     """The compiled form of one predicate: for each side the arrays it needs, `prepare` and the kernels that probe."""
 
@@ -148,16 +179,7 @@ class Program:
     def _parts(
         self, side: str, names: set[tuple[str, str]], never_null: frozenset[tuple[str, str]]
     ) -> tuple[Part, ...]:
-        parts = []
-        for owner, name in sorted(names):
-            if owner != side:
-                continue
-            t = self._types[owner, name]
-            roles = ("high", "low") if t.kind in ("string", "binary") else ("value",)
-            parts += [Part(name, role, t) for role in roles]
-            if (owner, name) not in never_null:
-                parts.append(Part(name, "valid", t))
-        return tuple(parts)
+        return parts_of(self._types, side, names, never_null)
 
     def prepare(self, side: str) -> ModuleType:
         """The module whose `prepare` filters arrivals of a side and computes their boxes and key hashes.
@@ -208,15 +230,6 @@ class Program:
         function = next((node for node in walk(self.analysis.tree) if node.op == "function"), None)
         return Embedded("", {}) if function is None else embed(function)
 
-    def _slots(self, side: str, parts: tuple[Part, ...], array: str, index: str) -> dict[tuple[str, str], Slot]:
-        places = {(part.column, part.role): f"{array}[{k}][{index}]" for k, part in enumerate(parts)}
-        slots = {}
-        for part in parts:
-            name = part.column
-            value = places.get((name, "value")) or places[name, "high"]
-            slots[side, name] = Slot(value, places.get((name, "valid")), places.get((name, "low")))
-        return slots
-
     def match_text(self, probing: str) -> str:
         """The exact test: `matches` over the stored columns of both sides.
 
@@ -254,8 +267,8 @@ class Program:
 
     def _pair_slots(self, probing: str) -> dict[tuple[str, str], Slot]:
         stored = OTHER[probing]
-        slots = self._slots(probing, self.stored[probing], "p", "i")
-        return slots | self._slots(stored, self.stored[stored], "w", "j")
+        slots = slots_of(probing, self.stored[probing], "p", "i")
+        return slots | slots_of(stored, self.stored[stored], "w", "j")
 
     def _costly(self, probing: str) -> dict[int, Node]:
         """Conjuncts, by code, asked last and in the window only: functions, what may overflow, what is slow."""
@@ -274,7 +287,7 @@ class Program:
         A store orders by the lower corners, `coord`; by the upper ones where there are no lower.
         """
         parts = self.entry[side]
-        emitter = Emitter(self._slots(side, parts, "columns", "i"), indent=" " * 8)
+        emitter = Emitter(slots_of(side, parts, "columns", "i"), indent=" " * 8)
         emit = emitter.lines.append
         self._filter(emitter, side)
         for d, dimension in enumerate(self.dimensions):
@@ -311,7 +324,7 @@ class Program:
                 emit(f"        if not columns[{k}][i]:\n            continue")
         first = 1 + len(analysis.exact) + (len(analysis.filters["r"]) if side == "s" else 0)
         coded = list(enumerate(analysis.filters[side], first))
-        trial = Emitter(self._slots(side, self.entry[side], "columns", "i"))
+        trial = Emitter(slots_of(side, self.entry[side], "columns", "i"))
         for code, node in sorted(coded, key=lambda item: trial.value(item[1]).bad is not None):
             value = emitter.truth(node)
             self._refuse(emitter, value, code)

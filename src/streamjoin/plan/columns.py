@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from streamjoin.errors import OptionError, PredicateError, SchemaError, StreamjoinError, cut, listed, shown
+from streamjoin.errors import OptionError, PredicateError, SchemaError, StreamjoinError, cut, listed
 from streamjoin.kinds import Aggregate, Item, Kind
 from streamjoin.predicate.resolve import locate, resolve_value
 from streamjoin.predicate.tree import Node, brief, column
@@ -163,22 +163,7 @@ def _selected(plan: Plan, select: tuple[Item, ...]) -> list[Column]:
         else:
             assert item.name is not None
             found.append(Column(item.name, None, pa.field(item.name, to_arrow(node.typed)), node))
-    clashing = set(_twice(plan, found))
-    if not clashing:
-        return found
-    if plan.suffixes is None:
-        raise SchemaError(f"select= has several columns named {listed(sorted(clashing))}; name them with AS")
-    renamed = []
-    for item, chosen in zip(select, found, strict=True):
-        own = item.name is None and chosen.side is not None and plan.same(chosen.name) in clashing
-        renamed.append(replace(chosen, name=chosen.name + plan.suffixes[chosen.side or 0]) if own else chosen)
-    twice = _twice(plan, renamed)
-    if twice:
-        raise SchemaError(
-            f"with suffixes={shown(plan.suffixes)} the result would have two columns named {listed(twice)}; name them "
-            "with AS"
-        )
-    return renamed
+    return found
 
 
 def _twice(plan: Plan, found: list[Column]) -> list[str]:

@@ -29,6 +29,8 @@ class Tuples:
 
     def take(self, positions: Array) -> pa.Table:
         """The rows at these positions."""
+        if not self.table.num_columns:
+            return self.table.slice(0, 0)
         return take_rows(self.table, positions if self.rows is None else self.rows[positions])
 
     def numbers(self, positions: Array) -> Array:
@@ -46,14 +48,16 @@ def in_order(
     own, order, table = side.side, side.order, without_views(table)
     rows = order if own.rows is None else taken(own.rows, order, crew)
     window = tuple(taken(array, order, crew) for array in own.window) if windowed else own.window
-    if rows is None or expected <= PAYS * table.num_rows:
+    if rows is None or expected <= PAYS * table.num_rows or not table.num_columns:
         return Tuples(tuple(taken(column, order, crew) for column in own.columns), window, rows, table)
     table = _rows_in_order(table, rows, crew)
     columns = []
     for part, column in zip(parts, own.columns, strict=True):
-        moved = flat(table.column(part.column))
-        shared = part.role == "value" and lies_as(moved.type, part.dtype) and not moved.null_count
-        columns.append(as_numpy(moved) if shared else taken(column, order, crew))
+        moved = flat(table.column(part.column)) if part.column in table.column_names else None
+        if moved is not None and part.role == "value" and lies_as(moved.type, part.dtype) and not moved.null_count:
+            columns.append(as_numpy(moved))
+        else:
+            columns.append(taken(column, order, crew))
     return Tuples(tuple(columns), window, None, table)
 
 

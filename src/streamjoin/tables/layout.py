@@ -26,6 +26,11 @@ class Sorted:
     ends: Array
     order: Array | None
 
+    def numbers(self, positions: Array) -> Array:
+        """The rows of the table that stand at these positions."""
+        places = positions if self.order is None else self.order[positions]
+        return places if self.side.rows is None else self.side.rows[places]
+
 
 @dataclass(frozen=True)
 class Tree:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,19 @@ def replay(plan: Plan, tables: dict[str, pa.Table], stats: dict[str, Any]) -> tu
     if not found:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     return np.concatenate([r for r, _ in found]), np.concatenate([s for _, s in found])
+
+
+class Replayed:
+    """The pairs of a replay, part by part."""
+
+    def __init__(self, plan: Plan, tables: dict[str, pa.Table], stats: dict[str, Any]) -> None:
+        self._join = StreamedJoin(plan, Intake(plan, plan.program()), (tables["r"], tables["s"]))
+        self._stats = stats
+
+    def each(self, consume: Callable[[Array, Array], None]) -> None:
+        for r, s in self._join.pairs():
+            consume(r, s)
+        self._stats.update(comparisons=self._join.comparisons, per_worker=list(self._join.workers))
 
 
 class StreamedJoin:

@@ -6,7 +6,8 @@ columns ─▶ intervals, hashes ─▶ a sample decides the shape ─▶ sort �
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -23,8 +24,10 @@ from streamjoin.options import TABLES, Options
 from streamjoin.plan.plan import Plan, make_plan
 from streamjoin.plan.shape import SCAN, Shape, Tables, shapes
 from streamjoin.plan.statistics import Dimension, equal_share
+from streamjoin.results.selected import Assembly, beside, needed
+from streamjoin.results.kinds import mark, none_matched, unmatched
 from streamjoin.results.rows import gather
-from streamjoin.results.schema import result_schema
+from streamjoin.results.schema import columns, result_schema
 from streamjoin.tables.crew import Crew, crew
 from streamjoin.tables.gather import Tuples, in_order, side_by_side
 from streamjoin.tables.layout import Layout, lay_out
@@ -46,7 +49,6 @@ def join_tables(left: Any, right: Any, options: Options) -> Any:
             f"left is a {type(left).__module__}.{type(left).__name__}, right a {type(right).__module__}."
             f"{type(right).__name__}; convert one of them so that both are of the same kind"
         )
-    options.kind.only(TABLES)
     tables = {"r": to_arrow(left, "the left table (r)"), "s": to_arrow(right, "the right table (s)")}
     plan = make_plan(tables["r"].schema, tables["s"].schema, options.for_engine(TABLES), static=True)
     if options.ordered and plan.unit is None:
@@ -54,6 +56,8 @@ def join_tables(left: Any, right: Any, options: Options) -> Any:
     stats: dict[str, Any] = {} if options.stats is None else options.stats
     stats.update(algorithm=plan.algorithm, access=plan.access, workers=plan.workers)
     foreign = is_foreign_frame(left)
+    if not plan.kind.plain:
+        return _join_kind(plan, (left, right), tables, stats, options.ordered)
     if ALGORITHMS[plan.algorithm].engine != INLINE:
         from streamjoin.tables.replay import replay
 
@@ -70,17 +74,52 @@ def join_tables(left: Any, right: Any, options: Options) -> Any:
     return gather((left, right), (tables["r"], tables["s"]), rows, result_schema(plan))
 
 
+def _join_kind(
+    plan: Plan, frames: tuple[Any, Any], tables: dict[str, pa.Table], stats: dict[str, Any], ordered: bool
+) -> Any:
+    """The result of a join that hands out something else than all pairs with all columns."""
+    from streamjoin.tables.kinds import KindJoin
+
+    if plan.kind.take.timely and plan.unit is None:
+        raise SchemaError(f'take="{plan.kind.take}" needs time columns; give time="ts"')
+    both = tables["r"], tables["s"]
+    assembly = Assembly(frames, both, columns(plan))
+    if ALGORITHMS[plan.algorithm].engine != INLINE:
+        from streamjoin.tables.replay import Replayed
+
+        found = KindJoin(plan, both, Replayed(plan, tables, stats), ordered).run()
+        return assembly.result(found.rows, found.aggregated)
+    kind = plan.kind
+    with _whole(plan, tables, stats) as join:
+        if (
+            kind.how.pairs
+            and kind.take.every
+            and not kind.aggregate
+            and not ordered
+            and not is_foreign_frame(frames[0])
+        ):
+            return join.outer(assembly)
+        found = KindJoin(plan, both, join, ordered).run()
+    return assembly.result(found.rows, found.aggregated)
+
+
 def _join(plan: Plan, tables: dict[str, pa.Table], stats: dict[str, Any], numbers: bool) -> pa.Table | Pairs:
     """The result, or the row numbers of its pairs."""
+    with _whole(plan, tables, stats) as join:
+        return join.numbers() if numbers else join.rows()
+
+
+@contextmanager
+def _whole(plan: Plan, tables: dict[str, pa.Table], stats: dict[str, Any]) -> Iterator[WholeJoin]:
+    """The join on as many cores as pay; what it did goes to `stats`."""
     for side, table in tables.items():
         if table.num_rows >= MOST:
             raise DataError(f"{side} has {table.num_rows:,} rows, more than 32 bits count; join it in parts")
     small = sum(table.num_rows for table in tables.values()) <= SMALL
     with crew(1 if small else plan.workers) as workers:
         join = WholeJoin(plan, tables, workers)
-        found = join.numbers() if numbers else join.rows()
+        yield join
     stats.update(comparisons=join.comparisons, shape=join.shape.kind)
-    return found
 
 
 class WholeJoin:
@@ -137,10 +176,39 @@ class WholeJoin:
         found = self._search(r, s, lambda a, b: (r.take(a), s.take(b)))
         return side_by_side(found, result_schema(self.plan))
 
-    def _tuples(self, expected: float) -> tuple[Tuples, Tuples]:
-        """Both sides in order, given how many result rows are expected."""
+    def each(self, consume: Callable[[Array, Array], None]) -> None:
+        """Hands over the row numbers of all pairs, part by part, in several threads."""
+        r, s = self._tuples(0)
+        self._search(r, s, lambda a, b: consume(r.numbers(a), s.numbers(b)))
+
+    def outer(self, assembly: Assembly) -> pa.Table:
+        """The rows of all pairs with the wanted columns, and those without a partner on the sides that are kept."""
+        keeps, wanted = self.plan.kind.how.keeps, assembly.wanted
+        payload = {side: self.tables[side].select(needed(wanted, k)) for k, side in enumerate("rs")}
+        r, s = self._tuples(self.shape.candidates, payload)
+        layout = self._layout.r, self._layout.s
+        matched = [none_matched(len(side.side)) for side in layout]
+
+        def made(a: Array, b: Array) -> pa.Table:
+            for side, positions in enumerate((a, b)):
+                if keeps[side]:
+                    mark(matched[side], positions)
+            return beside(wanted, r.take(a), s.take(b))
+
+        found = self._search(r, s, made)
+        alone = []
+        for k, side in enumerate(layout):
+            left = np.ones(self.tables["rs"[k]].num_rows, np.bool_)
+            left[side.numbers(np.flatnonzero(matched[k]))] = False
+            alone.append(np.flatnonzero(left) if keeps[k] else np.zeros(0, np.int64))
+        none = np.zeros(0, np.int64)
+        return pa.concat_tables([*found, assembly.table(unmatched((none, none), *alone))])
+
+    def _tuples(self, expected: float, tables: dict[str, pa.Table] | None = None) -> tuple[Tuples, Tuples]:
+        """Both sides in order, given how many result rows are expected, of these tables."""
+        tables = self.tables if tables is None else tables
         r, s = (
-            in_order(sorted_side, self.program.stored[side], self.tables[side], self._windowed, expected, self.crew)
+            in_order(sorted_side, self.program.stored[side], tables[side], self._windowed, expected, self.crew)
             for side, sorted_side in (("r", self._layout.r), ("s", self._layout.s))
         )
         return r, s

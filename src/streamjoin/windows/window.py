@@ -55,6 +55,12 @@ class Window(ABC):
         """From which to which difference a tuple of a side meets the other's times, if all tuples have the same."""
         return None
 
+    def ends(self, side: str, at: Array) -> Array:
+        """When it is certain, given its time, that no partner of a tuple of a side follows; its own time among rows."""
+        if self.by_rows:
+            return at
+        return np.maximum(at, self.bounds(side, at.copy(), 0)[1])
+
     @property
     def later_side(self) -> str | None:
         """The side whose tuple is never the earlier one of a pair, if there is one."""

@@ -1,0 +1,112 @@
+"""Expressions over pairs as arrays: of positions in two tables, or of rows side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.codegen.compute import OUT, POSITIONS_R, POSITIONS_S, ROWS, TROUBLE, TROUBLE_WORDS, Computation
+from streamjoin.codegen.records import Array, address
+from streamjoin.codegen.values import range_of
+from streamjoin.errors import DataError
+from streamjoin.intake.columns import physical_columns, show
+from streamjoin.predicate.tree import Node, brief
+from streamjoin.predicate.types import Type, to_arrow
+
+LOW = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@dataclass(frozen=True)
+class Values:
+    """Of one expression: its values, and where it is not null."""
+
+    values: Array
+    valid: Array
+
+
+class Computed:
+    """Expressions over the rows of two tables, by positions in them."""
+
+    def __init__(self, nodes: tuple[Node, ...], r: pa.Table, s: pa.Table, aligned: bool = False) -> None:
+        self._computation = Computation(nodes, aligned)
+        sides = zip("rs", (r, s), self._computation.sides(), strict=True)
+        self._columns = tuple(physical_columns(table, parts, side) for side, table, parts in sides)
+
+    def of(self, r: Array, s: Array) -> list[Values]:
+        """The values of all expressions for these pairs of positions."""
+        return self._run(len(r), np.ascontiguousarray(r, np.int64), np.ascontiguousarray(s, np.int64))
+
+    def rows(self, n: int) -> list[Values]:
+        """The values for n rows that lie side by side."""
+        none = np.zeros(0, np.int64)
+        return self._run(n, none, none)
+
+    def _run(self, n: int, r: Array, s: Array) -> list[Values]:
+        made = self._computation
+        found = [Values(np.zeros(n, dtype), np.zeros(n, np.bool_)) for dtype in made.dtypes]
+        if not made.nodes or not n:
+            return found
+        trouble = np.zeros(TROUBLE_WORDS, np.int64)
+        outs = [address(one.values) for one in found] + [address(one.valid) for one in found]
+        columns = [address(column) for side in self._columns for column in side]
+        frame = np.zeros(OUT + len(outs) + len(columns), np.int64)
+        frame[ROWS], frame[TROUBLE] = n, address(trouble)
+        frame[POSITIONS_R], frame[POSITIONS_S] = address(r), address(s)
+        frame[OUT:] = outs + columns
+        made.compute(address(frame))
+        if trouble[0]:
+            at = int(trouble[1])
+            places = (int(r[at]), int(s[at])) if len(r) else (at, at)
+            raise self._overflow(made.nodes[int(trouble[0]) - 1], places)
+        return found
+
+    def _overflow(self, node: Node, places: tuple[int, int]) -> DataError:
+        values = [
+            f"{side}.{part.column} = {show(column[place], part.type)}"
+            for side, parts, columns, place in zip("rs", self._computation.sides(), self._columns, places, strict=True)
+            for part, column in zip(parts, columns, strict=True)
+            if part.role == "value"
+        ]
+        return DataError(
+            f"integer overflow in {brief(node)} for {', '.join(values)}: the result does not fit its type; cast an "
+            "operand to DOUBLE, or filter such values out"
+        )
+
+
+def as_arrow(found: Values, node: Node) -> pa.Array:
+    """Computed values as an Arrow array of the expression's type."""
+    t = node.typed
+    low, high = range_of(t)
+    values = found.values
+    if t.kind in ("int", "date", "decimal"):
+        wrong = found.valid & ((values < low) | (values > high))
+        if wrong.any():
+            raise DataError(
+                f"{brief(node)} is {show(values[wrong.argmax()], t)} in some row, which is no {t}; cast an operand to "
+                "a wider type"
+            )
+    return to_array(values, found.valid, t)
+
+
+def to_array(values: Array, valid: Array | None, t: Type) -> pa.Array:
+    """Values as they are stored, as an Arrow array of a type; null where they are not valid."""
+    n, kind = len(values), to_arrow(t)
+    bitmap = None
+    if valid is not None and not valid.all():
+        bitmap = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    if t.kind == "bool":
+        return pa.Array.from_buffers(kind, n, [bitmap, pa.py_buffer(np.packbits(values, bitorder="little"))])
+    if t.kind == "decimal":
+        return decimals(values.view(np.uint64), values >> 63, bitmap, kind)
+    dtype = {"int": f"int{t.bits}", "float": f"float{t.bits}", "date": "int32"}.get(t.kind, "int64")
+    stored = np.ascontiguousarray(values, dtype)
+    return pa.Array.from_buffers(kind, n, [bitmap, pa.py_buffer(stored)])
+
+
+def decimals(low: Array, high: Array, bitmap: pa.Buffer | None, kind: pa.DataType) -> pa.Array:
+    """Decimals from the two words of their scaled integers."""
+    words = np.empty((len(low), 2), np.uint64)
+    words[:, 0], words[:, 1] = low, high.view(np.uint64)
+    return pa.Array.from_buffers(kind, len(low), [bitmap, pa.py_buffer(words)])

@@ -1,0 +1,220 @@
+"""Every kind of join of two tables: from pairs of row numbers, which are reduced part by part and never kept, to rows.
+
+Where the pairs come from is told by a `Source`: the search of whole tables, in several threads, or a replay.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.codegen.records import Array
+from streamjoin.intake.columns import row_numbers
+from streamjoin.intake.prepare import times_of
+from streamjoin.kinds import FORWARD, NEAREST
+from streamjoin.plan.columns import SIDES
+from streamjoin.plan.plan import Plan
+from streamjoin.predicate.tree import columns
+from streamjoin.results.aggregate import Accumulator, Choice, accumulator
+from streamjoin.results.aggregate_kernels import count_pairs
+from streamjoin.results.selected import Rows
+from streamjoin.results.best import LAST, Best, scores_by_time, scores_of
+from streamjoin.results.computed import Computed, as_arrow
+from streamjoin.results.kinds import mark, none_matched, unmatched
+from streamjoin.results.rows import take_rows
+
+T = TypeVar("T")
+Consume = Callable[[Array, Array], None]  # row numbers of pairs; the arrays are overwritten afterwards
+
+
+class Source(Protocol):
+    """Where pairs come from."""
+
+    def each(self, consume: Consume) -> None:
+        """Hands over all pairs, part by part, in one thread or in several."""
+
+
+class PerThread(Generic[T]):
+    """One of a kind for every thread that asks."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make, self._made, self._lock = make, dict[int, T](), threading.Lock()
+
+    def mine(self) -> T:
+        found = self._made.get(threading.get_ident())
+        if found is None:
+            with self._lock:
+                found = self._made[threading.get_ident()] = self._make()
+        return found
+
+    def all(self) -> list[T]:
+        return list(self._made.values()) or [self._make()]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The rows of a result, the columns that were aggregated, and the times of its rows if somebody asked."""
+
+    rows: Rows
+    aggregated: dict[str, pa.Array]
+    times: Array | None = None
+
+
+class KindJoin:
+    """One join of two tables, of any kind."""
+
+    def __init__(self, plan: Plan, tables: tuple[pa.Table, pa.Table], source: Source, ordered: bool) -> None:
+        self.plan, self.kind, self._tables, self._source, self._ordered = plan, plan.kind, tables, source, ordered
+        self._sizes = tables[0].num_rows, tables[1].num_rows
+
+    def run(self) -> Outcome:
+        """What the join hands out, in the order of its times if that was asked for."""
+        kind = self.kind
+        if kind.aggregate:
+            found = self._aggregate()
+        elif not kind.how.pairs:
+            found = self._alone()
+        else:
+            found = self._pairs() if kind.take.every else self._taken()
+        if found.times is None:
+            return found
+        order = np.argsort(found.times, kind="stable")
+        rows = found.rows[0][order], found.rows[1][order]
+        return Outcome(rows, {name: array.take(row_numbers(order)) for name, array in found.aggregated.items()})
+
+    @property
+    def times(self) -> Rows:
+        """The times of both sides; where there are none, all are equal."""
+        if self.plan.unit is None:
+            return np.zeros(self._sizes[0], np.int64), np.zeros(self._sizes[1], np.int64)
+        r, s = (times_of(self.plan, side, table) for side, table in zip(SIDES, self._tables, strict=True))
+        return r, s
+
+    def _pairs(self) -> Outcome:
+        """All pairs, and what is unmatched."""
+        parts = PerThread[list[Rows]](list)
+        self._source.each(lambda r, s: parts.mine().append((np.array(r, np.int64), np.array(s, np.int64))))
+        found = [part for thread in parts.all() for part in thread]
+        none = np.zeros(0, np.int64)
+        r, s = (np.concatenate([part[side] for part in found] or [none]) for side in (0, 1))
+        alone = []
+        for side, numbers in enumerate((r, s)):
+            matched = none_matched(self._sizes[side])
+            mark(matched, numbers)
+            alone.append(np.flatnonzero(matched == 0) if self.kind.how.keeps[side] else none)
+        rows = unmatched((r, s), alone[0], alone[1])
+        if not self._ordered:
+            return Outcome(rows, {})
+        times = self.times
+        ends = [self._ends(side, times[side][alone[side]]) for side in (0, 1)]
+        return Outcome(rows, {}, np.concatenate([np.maximum(times[0][r], times[1][s]), *ends]))
+
+    def _ends(self, side: int, at: Array) -> Array:
+        """When it is certain that a tuple has no partner."""
+        return self.plan.window.ends(SIDES[side], at)
+
+    def _alone(self) -> Outcome:
+        """semi and anti: rows of r."""
+        keeps = self.kind.how.keeps[0]
+        if not self._ordered or keeps:
+            matched = none_matched(self._sizes[0])
+            self._source.each(lambda r, s: mark(matched, r))
+            rows = np.flatnonzero(matched == (0 if keeps else 1))
+            times = self._ends(0, self.times[0][rows]) if self._ordered else None
+            return Outcome((rows, np.full(len(rows), -1)), {}, times)
+        times_r, times_s = self.times
+        first = self._best(Best(self._sizes[0], 1, (times_r, times_s)), lambda r, s: earliest(times_s[s]))
+        rows, partners = first.pairs()
+        return Outcome((rows, np.full(len(rows), -1)), {}, np.maximum(times_r[rows], times_s[partners]))
+
+    def _best(self, empty: Best, scored: Callable[[Array, Array], Rows]) -> Best:
+        """The best partners by their scores."""
+        threads = PerThread(empty.fresh)
+        self._source.each(lambda r, s: threads.mine().add(r, s, *scored(r, s)))
+        best, *others = threads.all()
+        for other in others:
+            best.merge(other)
+        return best
+
+    def _taken(self) -> Outcome:
+        take, times = self.kind.take, self.times
+        empty = Best(self._sizes[0], take.k, times, take.name == FORWARD)
+        if take.by is None:
+            best = self._best(empty, lambda r, s: scores_by_time(take, r, s, times))
+        else:
+            computed = Computed((take.by,), *self._tables)
+
+            def scored(r: Array, s: Array) -> Rows:
+                found = computed.of(r, s)[0]
+                return scores_of(found.values, found.valid, take.greatest, LAST)
+
+            best = self._best(empty, scored)
+        r, s = best.pairs()
+        none = np.zeros(0, np.int64)
+        alone = np.flatnonzero(best.partners[:, 0] < 0) if self.kind.how.keeps[0] else none
+        rows = unmatched((r, s), alone, none)
+        return Outcome(rows, {}, self._times_taken(rows, times) if self._ordered else None)
+
+    def _times_taken(self, rows: Rows, times: Rows) -> Array:
+        """The time by which a choice is certain."""
+        take, own = self.kind.take, times[0][rows[0]]
+        ends = self._ends(0, own)
+        if take.by is not None or self.plan.window.by_rows:
+            return ends
+        if take.name not in (FORWARD, NEAREST):
+            return own
+        partner = times[1][np.maximum(rows[1], 0)] if len(times[1]) else own
+        certain = partner if take.name == FORWARD else own + np.minimum(np.abs(partner - own), ends - own)
+        return np.where(rows[1] < 0, ends, certain)
+
+    def _aggregate(self) -> Outcome:
+        """One row per r, from values that are added up pair by pair."""
+        n, times, wanted = self._sizes[0], self.times, self.kind.aggregate
+        nodes = tuple(dict.fromkeys(a.args[-1] for a in wanted if a.args))
+        computed = Computed(nodes, *self._tables)
+        threads = PerThread(lambda: (np.zeros(n, np.int64), [accumulator(a, n, times) for a in wanted]))
+
+        def add(r: Array, s: Array) -> None:
+            counts, totals = threads.mine()
+            count_pairs(counts, r)
+            found = dict(zip(nodes, computed.of(r, s) if nodes else [], strict=True))
+            for total in totals:
+                total.add((r, s), None if total.argument is None else found[total.argument])
+
+        self._source.each(add)
+        (counts, totals), *others = threads.all()
+        for more, other in others:
+            counts += more
+            for mine, theirs in zip(totals, other, strict=True):
+                mine.merge(theirs)
+        rows = np.arange(n) if self.kind.how.keeps[0] else np.flatnonzero(counts)
+        aggregated = {total.aggregate.name: self._result(total, rows) for total in totals}
+        ends = self._ends(0, times[0][rows]) if self._ordered else None
+        return Outcome((rows, np.full(len(rows), -1)), aggregated, ends)
+
+    def _result(self, total: Accumulator, rows: Array) -> pa.Array:
+        if not isinstance(total, Choice):
+            return total.result(rows)
+        node, partners = total.aggregate.args[0], total.best.partners[rows, 0]
+        both = np.where(partners < 0, -1, rows), partners
+        if node.op == "column":
+            side = SIDES.index(node.column[0])
+            table = self._tables[side].select([node.column[1]])
+            return take_rows(table, both[side], missing=True).column(0).combine_chunks()
+        tables = []
+        for side in (0, 1):
+            read = [name for owner, name in sorted(columns(node)) if owner == SIDES[side]]
+            tables.append(take_rows(self._tables[side].select(read), both[side], missing=True))
+        found = Computed((node,), *tables, aligned=True).rows(len(rows))[0]
+        found.valid[partners < 0] = False
+        return as_arrow(found, node)
+
+
+def earliest(times: Array) -> Rows:
+    """Scores and ranks of pairs, by which the earliest partner is the best one."""
+    return scores_of(times, np.ones(len(times), np.bool_), False, LAST)
