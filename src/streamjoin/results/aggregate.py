@@ -17,7 +17,10 @@ from streamjoin.kinds import Aggregate
 from streamjoin.plan.columns import summed_type
 from streamjoin.predicate.tree import Node
 from streamjoin.predicate.types import FLOAT64, INT64, to_arrow
-from streamjoin.results.aggregate_kernels import (
+from streamjoin.results.best import Best, scores_of
+from streamjoin.results.computed import Values, decimals, to_array
+from streamjoin.results.reduce import (
+    OUT,
     add_floats,
     add_integers,
     add_wide,
@@ -25,8 +28,6 @@ from streamjoin.results.aggregate_kernels import (
     count_valid,
     take_extremes,
 )
-from streamjoin.results.best import OUT, Best, scores_of
-from streamjoin.results.computed import Values, decimals, to_array
 
 Places = tuple[Array, Array]  # of pairs: r and s
 

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamjoin.codegen.jit import njit
 from streamjoin.codegen.records import Array
-
-
-@njit(nogil=True, cache=True)
-def mark(matched, numbers):
-    """These tuples have a partner."""
-    for i in range(len(numbers)):
-        matched[numbers[i]] = 1
 
 
 def none_matched(n: int) -> Array:

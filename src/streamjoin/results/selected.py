@@ -61,14 +61,14 @@ class Assembly:
     tables: tuple[pa.Table, pa.Table]
     wanted: list[Column]
 
-    def take(self, rows: Rows) -> list[pa.Table]:
+    def take(self, rows: Rows) -> tuple[pa.Table, pa.Table]:
         """What is needed of both sides, side by side."""
         found = []
         for side in (0, 1):
             table = self.tables[side].select(needed(self.wanted, side))
             missing = bool((rows[side] < 0).any())
             found.append(take_rows(table, rows[side], missing) if table.num_columns else table.slice(0, 0))
-        return found
+        return found[0], found[1]
 
     def table(self, rows: Rows, more: Mapping[str, pa.Array] | None = None) -> pa.Table:
         """The result as an Arrow table."""

@@ -21,12 +21,12 @@ from streamjoin.plan.columns import SIDES
 from streamjoin.plan.plan import Plan
 from streamjoin.predicate.tree import columns
 from streamjoin.results.aggregate import Accumulator, Choice, accumulator
-from streamjoin.results.aggregate_kernels import count_pairs
-from streamjoin.results.selected import Rows
-from streamjoin.results.best import LAST, Best, scores_by_time, scores_of
+from streamjoin.results.best import Best, scores_by_time, scores_of
 from streamjoin.results.computed import Computed, as_arrow
-from streamjoin.results.kinds import mark, none_matched, unmatched
+from streamjoin.results.kinds import none_matched, unmatched
+from streamjoin.results.reduce import LAST, count_pairs, mark
 from streamjoin.results.rows import take_rows
+from streamjoin.results.selected import Rows
 
 T = TypeVar("T")
 Consume = Callable[[Array, Array], None]  # row numbers of pairs; the arrays are overwritten afterwards
@@ -205,12 +205,12 @@ class KindJoin:
         if node.op == "column":
             side = SIDES.index(node.column[0])
             table = self._tables[side].select([node.column[1]])
-            return take_rows(table, both[side], missing=True).column(0).combine_chunks()
-        tables = []
-        for side in (0, 1):
-            read = [name for owner, name in sorted(columns(node)) if owner == SIDES[side]]
-            tables.append(take_rows(self._tables[side].select(read), both[side], missing=True))
-        found = Computed((node,), *tables, aligned=True).rows(len(rows))[0]
+            return take_rows(table, both[side], nulls=True).column(0).combine_chunks()
+        r, s = (
+            take_rows(table.select([name for owner, name in sorted(columns(node)) if owner == side]), part, nulls=True)
+            for side, table, part in zip(SIDES, self._tables, both, strict=True)
+        )
+        found = Computed((node,), r, s, aligned=True).rows(len(rows))[0]
         found.valid[partners < 0] = False
         return as_arrow(found, node)
 

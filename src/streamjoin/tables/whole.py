@@ -24,10 +24,11 @@ from streamjoin.options import TABLES, Options
 from streamjoin.plan.plan import Plan, make_plan
 from streamjoin.plan.shape import SCAN, Shape, Tables, shapes
 from streamjoin.plan.statistics import Dimension, equal_share
-from streamjoin.results.selected import Assembly, beside, needed
-from streamjoin.results.kinds import mark, none_matched, unmatched
+from streamjoin.results.kinds import none_matched, unmatched
+from streamjoin.results.reduce import mark
 from streamjoin.results.rows import gather
 from streamjoin.results.schema import columns, result_schema
+from streamjoin.results.selected import Assembly, beside, needed
 from streamjoin.tables.crew import Crew, crew
 from streamjoin.tables.gather import Tuples, in_order, side_by_side
 from streamjoin.tables.layout import Layout, lay_out

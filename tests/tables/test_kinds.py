@@ -1,0 +1,167 @@
+"""Every kind of join of two tables: laws that tie the kinds to each other, and judges from outside."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import streamjoin as sj
+from streamjoin.errors import DataError
+from streamjoin.tables import crew, search, whole
+from streamjoin.testing import cases
+
+BAND, EQUI = cases.BY_NAME["band"].on, "r.k = s.k"
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts and buffers so small that a few rows go through several of them."""
+    monkeypatch.setattr(whole, "SMALL", 0)
+    monkeypatch.setattr(crew.Crew.cut, "__defaults__", (5,))
+    monkeypatch.setattr(search, "LEAST", 3)
+    monkeypatch.setattr(search, "PAIRS", 17)
+
+
+def table(side: str, seed: int, n: int = 80) -> pa.Table:
+    return pa.Table.from_pylist(cases.long_stream(side, seed, n, 1, True), schema=cases.SCHEMAS[side])
+
+
+R, S = table("r", 1), table("s", 2)
+
+
+def join(r: Any = R, s: Any = S, **options: Any) -> Any:
+    return sj.join(r, s, **({"on": BAND, "within": 10, "time": "t", "workers": 3} | options))
+
+
+def ids(out: pa.Table) -> list[tuple[Any, ...]]:
+    names = [name for name in ("rid", "sid") if name in out.column_names]
+    return sorted(zip(*(out[name].to_pylist() for name in names), strict=True), key=str)
+
+
+@pytest.mark.parametrize("options", [{}, {"algorithm": "grid", "workers": 2}, {"within": sj.last(9)}], ids=str)
+@pytest.mark.parametrize("on", [BAND, EQUI, f"{BAND} AND r.x > 0 AND s.a > 0"])
+def test_laws(on: str, options: dict[str, Any]) -> None:
+    def pairs(**more: Any) -> list[tuple[Any, ...]]:
+        return ids(join(on=on, **options, **more))
+
+    inner, every_r, every_s = pairs(), set(R["rid"].to_pylist()), set(S["sid"].to_pylist())
+    semi, anti = pairs(how="semi"), pairs(how="anti")
+    assert semi == sorted({(r,) for r, _ in inner}, key=str)
+    assert sorted([*semi, *anti], key=str) == sorted(((r,) for r in every_r), key=str)
+    left = [(r, None) for r in every_r - {r for r, _ in inner}]
+    right = [(None, s) for s in every_s - {s for _, s in inner}]
+    assert pairs(how="left") == sorted([*inner, *left], key=str)
+    assert pairs(how="right") == sorted([*inner, *right], key=str)
+    assert pairs(how="full") == sorted([*inner, *left, *right], key=str)
+    for take in ("backward", "forward", "nearest", sj.min_by("s.a - r.x", k=2)):
+        taken = pairs(take=take)
+        assert set(taken) <= set(inner)
+        assert pairs(take=take, how="left") == sorted(
+            [*taken, *((r, None) for r in every_r - {r for r, _ in taken})], key=str
+        )
+    counted = join(on=on, **options, aggregate={"n": "count(*)"}, how="left")
+    assert {row["rid"]: row["n"] for row in counted.to_pylist()} == {
+        r: sum(pair[0] == r for pair in inner) for r in every_r
+    }
+
+
+@pytest.mark.parametrize("take", ["backward", "forward", "nearest"])
+def test_ties_are_those_of_merge_asof(take: Any) -> None:
+    rng = np.random.default_rng(5)
+    r = pd.DataFrame({"t": np.sort(rng.integers(0, 60, 50)), "k": rng.integers(0, 3, 50), "rid": np.arange(50)})
+    s = pd.DataFrame({"t": np.sort(rng.integers(0, 60, 80)), "k": rng.integers(0, 3, 80), "sid": np.arange(80)})
+    r, s = r.astype({"k": "int32"}), s.astype({"k": "int32"})
+    out = join(r, s, on=EQUI, within=4, take=take, how="left")
+    assert isinstance(out, pd.DataFrame)
+    judged = pd.merge_asof(r, s, on="t", by="k", direction=take, tolerance=4)
+    assert out.sort_values("rid")["sid"].tolist() == pytest.approx(judged["sid"].tolist(), nan_ok=True)
+
+
+def test_aggregates_are_those_of_polars() -> None:
+    wanted = {
+        "n": "count(*)", "m": "count(s.b)", "total": "sum(s.a)", "mean": "avg(s.a)", "low": "min(s.c)",
+        "high": "max(s.c)", "b": "sum(s.b)", "name": "max_by(s.nm, s.a)", "gap": "min(abs(s.a - r.x))",
+    }  # fmt: skip
+    out = join(aggregate=wanted, select="r.rid").sort_by("rid")
+    inner = pl.from_arrow(join(select="r.rid, s.a, s.b, s.c, r.x, s.t, s.sid, s.nm, r.t AS tr"))
+    assert isinstance(inner, pl.DataFrame)
+    judged = (
+        inner.group_by("rid")
+        .agg(
+            n=pl.len(), m=pl.col("b").count(), total=pl.col("a").sum(), mean=pl.col("a").mean(),
+            low=pl.col("c").fill_nan(np.inf).min(), gap=(pl.col("a") - pl.col("x")).abs().min(),
+        )
+        .sort("rid")
+    )  # fmt: skip
+    for name in ("rid", "n", "m", "total", "mean", "gap"):
+        assert out[name].to_pylist() == judged[name].to_list(), name
+    low = [None if x is None else np.inf if x != x else x for x in out["low"].to_pylist()]
+    assert low == judged["low"].to_list()
+    assert out.schema.field("total").type == pa.int64()
+
+
+def test_sums_are_exact_or_an_error() -> None:
+    big = 2**62
+    r = pa.table({"t": [1, 2], "k": pa.array([1, 2], pa.int32())})
+    s = pa.table({"t": [1] * 5, "k": pa.array([1, 1, 1, 2, 2], pa.int32()), "v": [big, big, -big, 1, 2]})
+    s = s.append_column("d", pa.array([Decimal("0.05"), Decimal("1.00"), None, Decimal("0.01"), Decimal("0.02")]))
+    found = join(r, s, on=EQUI, aggregate="sum(s.v) AS v, avg(s.d) AS d, sum(s.d) AS e, avg(s.v) AS m").to_pylist()
+    assert [row["v"] for row in found] == [big, 3]
+    assert [row["d"] for row in found] == [Decimal("0.525000"), Decimal("0.015000")]
+    assert [row["e"] for row in found] == [Decimal("1.05"), Decimal("0.03")]
+    assert [row["m"] for row in found] == [big / 3, 1.5]
+    with pytest.raises(DataError, match="sum"):
+        join(r, s.slice(0, 2), on=EQUI, aggregate="sum(s.v) AS v")
+    with pytest.raises(DataError, match="overflow"):
+        join(r, s, on=EQUI, select="s.v + s.v AS twice")
+
+
+def test_computed_columns_have_their_types() -> None:
+    r = pa.table({"t": [1], "k": pa.array([1], pa.int32()), "w": pa.array([7], pa.timestamp("us", "UTC"))})
+    out = join(r, r, on=EQUI, select="r.w - s.w AS gap, r.k = s.k AS same, r.k + 1 AS next, r.w", how="left")
+    assert out.to_pylist() == [
+        {"gap": dt.timedelta(0), "same": True, "next": 2, "w": dt.datetime.fromtimestamp(7e-6, dt.UTC)}
+    ]
+    assert out.schema.field("gap").type == pa.duration("us")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"how": "full"},
+        {"how": "anti"},
+        {"take": "nearest", "how": "left"},
+        {"aggregate": {"n": "max(s.a)"}, "how": "left"},
+        {"select": "s.sid AS q, r.x + 1 AS y"},
+    ],
+    ids=str,
+)
+def test_frames_of_other_libraries(kind: dict[str, Any]) -> None:
+    r, s = R.drop_columns("note"), S.drop_columns("note")
+    plain = join(r, s, **kind)
+    frame = join(pl.from_arrow(r), pl.from_arrow(s), **kind)
+    assert isinstance(frame, pl.DataFrame)
+    assert sorted(map(str, frame.to_arrow().to_pylist())) == sorted(map(str, plain.to_pylist()))
+    assert list(join(r.to_pandas(), s.to_pandas(), **kind).columns) == plain.column_names
+
+
+def test_ordered() -> None:
+    out = join(how="left", ordered=True).to_pylist()
+    times = [row["t_r"] + 10 if row["t_s"] is None else max(row["t_r"], row["t_s"]) for row in out]
+    assert times == sorted(times)
+    assert join(take="backward", ordered=True)["t_r"].to_pylist() == sorted(join(take="backward")["t_r"].to_pylist())
+
+
+def test_empty_tables() -> None:
+    for r, s in ((R.slice(0, 0), S), (R, S.slice(0, 0)), (R.slice(0, 0), S.slice(0, 0))):
+        assert join(r, s, how="full").num_rows == r.num_rows + s.num_rows
+        assert join(r, s, how="semi").num_rows == 0
+        assert join(r, s, take="nearest", how="left").num_rows == r.num_rows
+        assert join(r, s, aggregate={"n": "sum(s.a)"}, how="left")["n"].null_count == r.num_rows
