@@ -63,6 +63,7 @@ def test_takes_in_text() -> None:
         ({"select": "r.id + 1"}, ["r.id + 1", "AS name"]),
         ({"select": "r.id, "}, ["comma"]),
         ({"select": "r.id AS y, s.id AS y"}, ["two columns named y", "AS"]),
+        ({"select": "r.id, s.id"}, ["two columns named id", "AS"]),
         ({"select": []}, ["select", "list"]),
     ],
 )
@@ -85,8 +86,8 @@ def test_schemas() -> None:
     for how in ("inner", "left", "right", "full"):
         assert list(schema(how=how)) == both
     assert list(schema(how="anti")) == R.names
-    assert schema(select="s.name, r.id, s.id, r.x - s.id AS d, r.tags AS l") == {
-        "name": "string", "id_r": "int32", "id_s": "int32", "d": "float", "l": "list<item: int8>"
+    assert schema(select="s.name, r.id, s.id AS o, r.x - s.id AS d, r.tags AS l") == {
+        "name": "string", "id": "int32", "o": "int32", "d": "float", "l": "list<item: int8>"
     }  # fmt: skip
     wanted = "count(*) AS n, sum(s.a) AS total, avg(s.a) AS mean, max(s.id) AS top, min_by(s.name, s.a) AS first"
     assert schema(aggregate=wanted, select="r.id") == {

@@ -205,9 +205,11 @@ class KindJoin:
         if node.op == "column":
             side = SIDES.index(node.column[0])
             table = self._tables[side].select([node.column[1]])
-            return take_rows(table, both[side], nulls=True).column(0).combine_chunks()
+            return take_rows(table, both[side], missing=True).column(0).combine_chunks()
         r, s = (
-            take_rows(table.select([name for owner, name in sorted(columns(node)) if owner == side]), part, nulls=True)
+            take_rows(
+                table.select([name for owner, name in sorted(columns(node)) if owner == side]), part, missing=True
+            )
             for side, table, part in zip(SIDES, self._tables, both, strict=True)
         )
         found = Computed((node,), r, s, aligned=True).rows(len(rows))[0]
