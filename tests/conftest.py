@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -34,6 +35,9 @@ _calm = [
 settings.register_profile("suite", deadline=None, max_examples=25, derandomize=True, suppress_health_check=_calm)
 settings.register_profile("soak", deadline=None, max_examples=2_000, suppress_health_check=_calm)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+
+
+gc.set_threshold(10_000)  # the compiler makes many short-lived objects; looking for cycles took 6 % of its time
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
+from profiles import SOAK
 from streamjoin.predicate import as_tree
 from streamjoin.testing.truth import evaluate_all
 
@@ -53,7 +54,7 @@ def test_terms_moved_across_a_comparison(on: str, kind: pa.DataType, left: Any, 
     one, two = rows("r", [left], kind), rows("s", [right], kind)
     hidden = as_tree(f"({on}) OR r.rx <> r.rx")  # no band can be taken out of it
     (want,) = evaluate_all([hidden], one.schema, two.schema, one, two)
-    assert set(counts(one, two, on, ("scan", "band")).values()) == {int(want.sum())}
+    assert set(counts(one, two, on, ("scan", "band") if SOAK else ("band",)).values()) == {int(want.sum())}
 
 
 def test_a_function_computes_in_double_precision() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamjoin.access import tape as tape_module
 from streamjoin.access.hash import Hash
 from streamjoin.access.records import Probing, Range
 from streamjoin.access.scan import Scan
@@ -116,8 +117,9 @@ def test_a_tape_that_grows_under_way(ways: int) -> None:
             assert written(tape, kept).all()
 
 
-def test_a_chunk_never_has_needed_and_new_tuples() -> None:
+def test_a_chunk_never_has_needed_and_new_tuples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its widest box is forgotten when it is begun again: no tuple that counts may be in it by then."""
+    monkeypatch.setattr(tape_module, "CHUNK", 64)
     tape = Tape(Shape(COLUMNS, 2, False), 4, 2, 8, 100, blocks=False)
     stream = Stream(4)
     for released in range(0, 20 * tape.most, tape.most // 4):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import streamjoin as sj
+from profiles import SOAK
 from streamjoin.plan import shape as planned
 from streamjoin.tables import crew, search, whole
 from streamjoin.testing.cases import CASES, Case
@@ -61,6 +63,8 @@ def test_every_shape(case: Case, data: st.DataObject) -> None:
 
 
 SIGNS = ["<", "<=", ">", ">=", "="]
+# Each two are another predicate to compile, once per type.
+PAIRS_OF_SIGNS = list(product(SIGNS, SIGNS)) if SOAK else [("<", ">="), ("<=", "<="), (">", "="), (">=", "<")]
 LIMITS: dict[pa.DataType, list[Any]] = {
     pa.int64(): [0, 1, -1, 2**63 - 1, -(2**63), 2**53 + 1, 2**53, None, 5, 5],
     pa.int32(): [0, 1, -1, 2**31 - 1, -(2**31), None, 7, 7],
@@ -81,7 +85,7 @@ def holds(sign: str, a: Any, b: Any) -> bool:
 @given(data=st.data())
 def test_two_comparisons_at_the_limits_of_types(kind: pa.DataType, data: st.DataObject) -> None:
     """All operators on extreme values, ties, NaN and nulls, from either side."""
-    first, second = data.draw(st.sampled_from(SIGNS)), data.draw(st.sampled_from(SIGNS))
+    first, second = data.draw(st.sampled_from(PAIRS_OF_SIGNS))
     values = st.sampled_from(LIMITS[kind])
     rows = st.lists(st.tuples(values, values), max_size=14)
     left, right = data.draw(rows), data.draw(rows)

@@ -123,7 +123,7 @@ def test_several_pollers_share_the_results() -> None:
 
     def poll(mine: list[int]) -> None:
         while not done.is_set():
-            mine.extend(b.num_rows for b in j.poll())
+            mine.extend(b.num_rows for b in j.poll(0.001))
 
     pollers, failed = start(*(lambda m=m: poll(m) for m in shares))
     for i in range(0, N, 500):
