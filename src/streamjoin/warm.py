@@ -23,7 +23,7 @@ TABLES = {
     "inequalities": "r.x < s.x AND r.y > s.y",
     "anything": "r.x * s.x < 1",
 }
-LIVE = {"scan": BAND, "sorted": BAND, "band": BAND, "hash": "r.k = s.k"}
+LIVE = {"scan": BAND, "sorted": BAND, "band": BAND, "tree": BAND, "hash": "r.k = s.k"}
 
 Step = tuple[str, Callable[[], int]]
 

@@ -27,6 +27,7 @@ ROADS = [
     ("biclique", "band", NEAR),
     ("low_latency", "band", NEAR),
     ("grid", "band", f"{NEAR} AND {SAME}"),
+    ("low_latency", "tree", f"{NEAR} AND {SAME}"),
     ("cell", "scan", NEAR),
     ("low_latency", "scan", NEAR),
     ("grid", "scan", OPAQUE),

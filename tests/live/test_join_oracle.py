@@ -166,9 +166,10 @@ ACCESS = [
     ("r.x BETWEEN s.x - 1 AND s.x + 1", "band"),
     ("r.x = s.x", "hash"),
 ]
+TREE = ("r.x BETWEEN s.x - 1 AND s.x + 1", "tree")  # whose index is larger than what it indexes
 
 
-@pytest.mark.parametrize(("on", "access"), ACCESS, ids=lambda a: a if len(a) < 5 else "")
+@pytest.mark.parametrize(("on", "access"), [*ACCESS, TREE], ids=lambda a: a if len(a) < 5 else "")
 @pytest.mark.parametrize(
     "window",
     [Interval(-200, 200), Interval(-300, -100), TumblingTime(200), Last(200, 200), TumblingRows(200)],

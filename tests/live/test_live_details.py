@@ -158,7 +158,7 @@ def test_poll_ends_with_what_was_ready() -> None:
 
 
 @pytest.mark.parametrize(
-    ("on", "access"), [("r.x = s.a", "hash"), ("abs(r.x - s.a) <= 1", "band"), ("abs(r.x - s.a) <= 1", "scan")]
+    ("on", "access"), [("r.x = s.a", "hash"), *(("abs(r.x - s.a) <= 1", access) for access in ("scan", "tree", "band"))]
 )
 def test_memory_comes_back(on: str, access: str) -> None:
     n = 200_000

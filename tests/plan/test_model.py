@@ -325,7 +325,7 @@ def test_a_rate_is_a_number(rate: float) -> None:
 
 
 @given(
-    st.sampled_from(["scan", "sorted", "band", "hash"]),
+    st.sampled_from(["scan", "sorted", "tree", "band", "hash"]),
     st.one_of(st.none(), st.floats(0, 1e8)),
     st.one_of(st.none(), st.floats(0, 1e8)),
     st.builds(Stay, st.floats(0, 1e6), st.floats(0, 1e6), st.booleans()),

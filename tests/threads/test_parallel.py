@@ -23,7 +23,12 @@ from streamjoin.threads import driver
 # Few predicates, because each is compiled once per side; Hypothesis varies everything else.
 CASES = [
     case_of(
-        "band_2d", op("and", near(r("k"), s("k"), lit(1)), band(r("z"), s("c"), 0.5, 0.5)), "scan", "sorted", "band"
+        "band_2d",
+        op("and", near(r("k"), s("k"), lit(1)), band(r("z"), s("c"), 0.5, 0.5)),
+        "scan",
+        "sorted",
+        "tree",
+        "band",
     ),
     case_of(
         "equality",
@@ -43,6 +48,7 @@ CASES = [
         ),
         "scan",
         "sorted",
+        "tree",
         "band",
         "hash",
     ),
@@ -51,6 +57,7 @@ PATHS = [
     ("cell", "scan"),
     ("biclique", "scan"),
     ("biclique", "hash"),
+    ("biclique", "tree"),
     ("biclique", "band"),
     ("handshake", "scan"),
     ("handshake", "sorted"),
@@ -60,6 +67,7 @@ PATHS = [
     ("low_latency", "band"),
     ("grid", "scan"),
     ("grid", "hash"),
+    ("grid", "tree"),
     ("grid", "band"),
     ("hells", "scan"),
 ]

@@ -32,6 +32,7 @@ ROADS = [
     ("grid", "scan", 4),
     ("grid", "band", 2),
     ("grid", "hash", 2),
+    *[("kang", "tree", 1), ("grid", "tree", 2)] * SOAK,
 ]
 
 

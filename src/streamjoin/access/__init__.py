@@ -89,6 +89,7 @@ ACCESSES = {
             by_box=True,
             sorts_batches=True,
         ),
+        Access("tree", "tree.index", _band_missing, by_key=True, by_box=True, keeps_tuples=True),
         Access("band", "band.index", _band_missing, _for_bands, by_key=True, by_box=True, keeps_tuples=True),
         Access("hash", "hash", _key_missing, _for_keys, dims=lambda program: 0, by_key=True),
     )

@@ -30,20 +30,20 @@ _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 @intrinsic
 def at_most(typingctx: Any, values: Any, j: Any, limit: Any) -> Any:
-    """Bit k of the result: values[j + k] <= limit, for k in 0..15, of float64."""
+    """Bit k of the result: values[j + k] <= limit, for k in 0..15, of float64 or float32."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         data = context.make_array(sig.args[0])(context, builder, args[0]).data
-        vector = ir.VectorType(ir.DoubleType(), FAN_OUT)
+        vector = ir.VectorType(data.type.pointee, FAN_OUT)
         node = builder.load(builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer()))
-        node.align = 8
+        node.align = sig.args[2].bitwidth // 8
         undefined = ir.Constant(vector, ir.Undefined)
         first = builder.insert_element(undefined, args[2], ir.Constant(_I32, 0))
         limits = builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_I32, FAN_OUT), [0] * FAN_OUT))
         mask = builder.fcmp_ordered("<=", node, limits)
         return builder.zext(builder.bitcast(mask, ir.IntType(FAN_OUT)), _I64)
 
-    return types.int64(values, types.intp, types.float64), codegen
+    return types.int64(values, types.intp, values.dtype), codegen
 
 
 @intrinsic

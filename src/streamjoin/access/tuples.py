@@ -19,6 +19,7 @@ class Shape:
     columns: tuple[np.dtype[np.generic], ...]
     dims: int
     keyed: bool
+    ends: tuple[tuple[int, int], ...] = ()  # dimension and kind (`tree/records.py`) of those that boxes have; (): all
 
     @property
     def raw_bytes(self) -> int:

@@ -17,6 +17,7 @@ from streamjoin.access.band.index import BandSegment
 from streamjoin.access.records import FAULT_WORDS
 from streamjoin.access.segment import Search, Segment
 from streamjoin.access.tape import Tape
+from streamjoin.access.tree.records import COORD, COORD_NEGATED, HIGH, LOW
 from streamjoin.access.tuples import Shape, Tuples
 from streamjoin.codegen.embed import reason
 from streamjoin.codegen.intrinsics import FARTHEST
@@ -90,7 +91,16 @@ class Intake:
         """What tuples of a side look like to a window."""
         program = self.program
         dims = self._place + ACCESSES[self._plan.access].dims(program)
-        return Shape(tuple(part.dtype for part in program.stored[SIDES[side]]), dims, program.keyed)
+        columns = tuple(part.dtype for part in program.stored[SIDES[side]])
+        return Shape(columns, dims, program.keyed, self._ends(SIDES[side]))
+
+    def _ends(self, side: str) -> tuple[tuple[int, int], ...]:
+        """Which ends the boxes of a side have; the place in the window is a point."""
+        ends = [(0, COORD), (0, COORD_NEGATED)] * self._place
+        for d, dimension in enumerate(self.program.dimensions, self._place):
+            ends += [(d, LOW)] * (dimension.low(side) is not None)
+            ends += [(d, HIGH)] * (dimension.high(side) is not None)
+        return tuple(ends)
 
     def trouble(self, probing: int, code: int, probe: tuple[Any, ...], stored: tuple[Any, ...]) -> DataError:
         """The error for a pair whose predicate cannot be computed."""

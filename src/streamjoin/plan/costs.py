@@ -50,9 +50,11 @@ class Costs:
 PRICES: dict[str, Callable[[Costs, bool], Price]] = {
     "scan": lambda costs, boxes: Price(costs.scan if boxes else costs.exact),
     "sorted": lambda costs, _: Price(costs.merge * 2 / BATCH),  # as many arrivals, and a block, are walked through once
+    "tree": lambda costs, _: Price(0.0, *(TREE * x for x in (costs.band.probe, costs.band.insert, costs.band.result))),
     "band": lambda costs, _: costs.band,
     "hash": lambda costs, _: costs.hash,
 }
+TREE = 3.0  # times what the grid of a band costs, where both serve. Not measured here
 LARGEST = 10_000  # attribute of the papers' workload
 ASSUMED = ("merge", "hop")  # not measured, so not kept
 ROUNDS = 15  # of a measurement; the first one loads kernels

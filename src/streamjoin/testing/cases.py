@@ -107,27 +107,30 @@ def _function_holds(row_r: Row, row_s: Row) -> bool:
 
 
 CASES = [
-    _case("band", band(r("x"), s("a"), 2, 2), "band"),
-    _case("band_2d", op("and", near(r("x"), s("a"), lit(3)), band(r("y"), s("b"), 0.3, 0.3)), "band"),
+    _case("band", band(r("x"), s("a"), 2, 2), "tree", "band"),
+    _case("band_2d", op("and", near(r("x"), s("a"), lit(3)), band(r("y"), s("b"), 0.3, 0.3)), "tree", "band"),
     _case(
         "band_3d",
         op("and", near(r("x"), s("a"), lit(4)), band(r("y"), s("b"), 0.5, 0.5), near(r("z"), s("c"), lit(1))),
+        "tree",
         "band",
     ),
     _case(
         "asymmetric",
         op("and", op("ge", r("x"), op("sub", s("a"), lit(1))), op("lt", r("x"), op("add", s("a"), lit(4)))),
+        "tree",
         "band",
     ),
-    _case("one_sided", op("le", r("x"), s("a")), "band"),
+    _case("one_sided", op("le", r("x"), s("a")), "tree", "band"),
     _case("equality", op("eq", r("k"), s("k")), "hash"),
-    _case("equality_band", op("and", op("eq", r("k"), s("k")), near(r("y"), s("b"), lit(0.5))), "hash", "band"),
+    _case("equality_band", op("and", op("eq", r("k"), s("k")), near(r("y"), s("b"), lit(0.5))), "hash", "tree", "band"),
     _case("float_equality", op("eq", r("y"), s("b")), "hash"),
     _case("string", op("eq", r("nm"), s("nm")), "hash"),
-    _case("variable", near(r("x"), s("a"), s("tol"))),
+    _case("variable", near(r("x"), s("a"), s("tol")), "tree"),
     _case(
         "overlap",
         op("and", op("le", r("x"), op("add", s("a"), s("tol"))), op("le", s("a"), op("add", r("x"), r("w")))),
+        "tree",
     ),
     _case("opaque", op("eq", op("mod", op("mul", r("x"), s("a")), lit(7)), lit(3))),
     _case("either", op("or", op("eq", r("k"), s("k")), op("gt", r("y"), op("add", s("b"), lit(1))))),

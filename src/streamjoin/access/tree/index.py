@@ -1,0 +1,180 @@
+"""Tree access: the arrays of a segment, and what its runs are ordered by. What happens to it is in `runs.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamjoin.access.segment import Segment
+from streamjoin.access.tape import Tape
+from streamjoin.access.tree.axes import choose_axes
+from streamjoin.access.tree.records import ASIDE, FAN_OUT, HEAD, HIGH, LOW, MOST_ENDS, Forest, Run
+from streamjoin.access.tree.runs import enter_all, expire, insert, order_again, rank_again
+from streamjoin.access.tree.search import find
+from streamjoin.access.tuples import Shape, Tuples, addresses
+from streamjoin.codegen.records import Array, address
+
+FIRST_ROOM = 1 << 12  # tuples
+RUNS = 64
+OFTEN = 2 * HEAD  # tuples between two looks at what runs are ordered by; in large windows, as many as there are
+
+
+class TreeSegment(Segment):
+    """Ordered runs with trees of minima. `forest` is all of it, for compiled code that takes over."""
+
+    find = find
+    enter = insert
+    forget = expire
+
+    def __init__(self, shape: Shape, tape: Tape | None = None, way: int = -1) -> None:
+        super().__init__(shape)
+        self.forest = Forest.new()
+        ends = shape.ends or tuple((d, kind) for d in range(shape.dims) for kind in (LOW, HIGH))
+        self.forest.ends, self.forest.keyed = len(ends), shape.keyed
+        for e, (dim, kind) in enumerate(ends):
+            self.forest.dim[e], self.forest.kind[e] = dim, kind
+        self.forest.axes[1] = -1
+        self._limits = np.zeros((ASIDE, MOST_ENDS), np.float32)
+        self._runs = Run.array(RUNS)
+        self.forest.limits = address(self._limits)
+        self.forest.runs, self.forest.run_room = address(self._runs), RUNS
+        self.record.index = address(self.forest)
+        self._clear(FIRST_ROOM)
+        if tape is not None:
+            self.attach(tape)
+
+    def attach(self, tape: Tape) -> None:
+        record = self.record
+        record.source, record.ways, record.stripe = tape.record.source, tape.ways, tape.stripe
+
+    @property
+    def columns(self) -> tuple[Array, ...]:
+        return self.arrays[: len(self.shape.columns)]
+
+    def __len__(self) -> int:
+        oldest = int(self.forest.oldest)  # first: another thread may ask meanwhile
+        return int(self.forest.stop) - oldest
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in (*self.arrays, *self.places.values(), self._values))
+
+    @property
+    def runs(self) -> Array:
+        """The runs there are, oldest first."""
+        return self._runs[: self.forest.run_count]
+
+    def insert(self, batch: Tuples) -> None:
+        if not len(batch):
+            return
+        self._offer(batch)
+        while not insert(self.address):
+            self.make_room(len(batch))
+
+    def _offer(self, batch: Tuples) -> None:
+        """A batch is to be inserted."""
+        record = self.record
+        record.source, record.begin, record.end = address(batch.record), 0, len(batch)
+        record.stop = max(int(record.stop), int(batch.number.max()) + 1)
+
+    def expire(self, horizon: int) -> None:
+        super().expire(horizon)
+        if not len(self) and self.record.room > FIRST_ROOM:
+            self._clear(FIRST_ROOM)
+
+    def build(self, window: Tuples) -> None:
+        """Becomes one run over a window of at least one tuple."""
+        n = len(window)
+        self._clear(max(HEAD, 1 << (n - 1).bit_length()))
+        self._offer(window)
+        enter_all(self.address)
+        self._order_again()
+
+    def make_room(self, count: int) -> None:
+        """More room where it is missing. Where none is, it is time to choose anew what runs are ordered by."""
+        forest, record = self.forest, self.record
+        room = int(record.room)
+        if forest.stop >= forest.look:
+            self.choose()
+            forest.look = int(forest.stop) + max(len(self), OFTEN)
+        elif len(self) == room:
+            self._new_ring(2 * room)
+        elif forest.run_count == forest.run_room:
+            self._runs = np.concatenate([self._runs, np.zeros_like(self._runs)])
+            forest.runs, forest.run_room = address(self._runs), len(self._runs)
+        else:
+            self._new_index(-(-3 * int(forest.capacity) // (2 * HEAD)) * HEAD)
+
+    def choose(self) -> None:
+        """Orders the runs by what suits the tuples and the probes seen so far, if that is something else."""
+        forest = self.forest
+        if not forest.asked or not len(self):
+            return
+        ends = int(forest.ends)
+        limits = self._limits[: min(int(forest.asked), ASIDE), :ends]
+        dims, axes = forest.dim[:ends].tolist(), tuple(forest.axes.tolist())
+        chosen = choose_axes(self._sample(), limits, dims, axes, len(self))
+        if chosen != axes:
+            forest.axes[:] = chosen
+            rank_again(self.address)
+            self._order_again()
+
+    def _sample(self, most: int = 512) -> Array:
+        """The values of some tuples, by end."""
+        parts = []
+        for run in self.runs:
+            base = int(run.begin) + int(run.begin) // 8
+            parts.append(np.arange(base, base + int(run.count)))
+        there = np.concatenate(parts)
+        return self._values[:, there[:: max(1, len(there) // most)]]
+
+    def _order_again(self) -> None:
+        """Sorts every run by ranks that are new."""
+        ranks, order = self.places["rank"], self.places["order"]
+        for run in self.runs[: self.forest.run_count - self.forest.growing]:
+            begin, end = int(run.begin), int(run.begin + run.count)
+            order[begin:end] = begin + np.argsort(ranks[begin:end], kind="stable")
+        order_again(self.address)
+
+    def _clear(self, room: int) -> None:
+        """Starts with an empty window."""
+        forest = self.forest
+        forest.run_count = forest.closed = forest.growing = forest.taken = 0
+        forest.oldest = forest.stop = 0
+        forest.look = OFTEN
+        self.arrays: tuple[Array, ...] = tuple(
+            np.empty(0, dtype) for dtype in (*self.shape.columns, np.dtype(np.int64), np.dtype(np.uint32))
+        )
+        self.places: dict[str, Array] = {}
+        self._values: Array = np.empty((int(forest.ends), 0), np.float32)
+        self._new_ring(room)
+        self._new_index(2 * room)
+
+    def _new_ring(self, room: int) -> None:
+        """Moves the tuples to a ring of another size, a power of two."""
+        record, forest = self.record, self.forest
+        ordinals = np.arange(forest.oldest, forest.stop)
+        before = self.arrays
+        self.arrays = tuple(np.empty(room, array.dtype) for array in before)
+        if len(ordinals):
+            for old, new in zip(before, self.arrays, strict=True):
+                new[ordinals & (room - 1)] = old[ordinals & (len(old) - 1)]
+        self._columns = addresses(self.columns)
+        record.room, record.columns = room, address(self._columns)
+        record.at, record.number = (address(array) for array in self.arrays[-2:])
+
+    def _new_index(self, capacity: int) -> None:
+        """Moves the runs to larger arrays; each keeps its places."""
+        forest, before = self.forest, self.places
+        kinds = {"rank": np.int64, "ordinal": np.uint32, "order": np.uint32, "spare": np.uint64}
+        self.places = {name: np.empty(capacity, kind) for name, kind in kinds.items()}
+        values = np.empty((int(forest.ends), capacity + capacity // 8 + FAN_OUT), np.float32)
+        for name in ("rank", "ordinal") if before else ():
+            self.places[name][: len(before[name])] = before[name]
+        values[:, : self._values.shape[1]] = self._values
+        self._values = values
+        forest.capacity, forest.values, forest.stride = capacity, address(values), values.shape[1]
+        for name, array in self.places.items():
+            setattr(forest, name, address(array))
+
+
+SEGMENT = TreeSegment
