@@ -17,11 +17,14 @@ import pyarrow as pa
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms import ALGORITHMS, DEVICE, INLINE, THREADS
 from streamjoin.codegen.records import Array
+from streamjoin.intake.packed import PackedRows
 from streamjoin.intake.prepare import Intake
 from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.results.plain import PlainRows
 from streamjoin.windows.watermark import Watermark
 
 PerSide = tuple[int, int]  # a number of r, and one of s
+Taken = Callable[[int, Array | None, Array | None, bool | None], None]  # latest time, results, nulls among kept rows
 
 ENGINES = {INLINE: "live.inline:Inline", THREADS: "threads.driver:Driver", DEVICE: "device.opencl_join:Hells"}
 
@@ -80,12 +83,21 @@ class Engine(ABC):
     def arrive(self, side: int, batch: Tuples) -> None:
         """Takes arrivals; waits while they cannot be taken."""
 
-    def push(self, side: int, batch: pa.Table, watermark: Watermark, taken: Callable[[Array], None]) -> bool:
-        """Takes a small batch as it is, if that can be done and none of it is late.
+    def push(
+        self,
+        side: int,
+        batch: pa.RecordBatch | PackedRows,
+        watermark: Watermark,
+        taken: Taken,
+        rows: PlainRows | None = None,
+    ) -> int | None:
+        """Takes a small batch as it is, if that can be done and none of it is late. None: nothing has happened.
 
-        `taken` is told its times before it meets the other side. If the answer is False, nothing has happened.
+        `taken` is told its latest time, and results that are out already, before any others go to the sink; and whether
+        there are nulls in the rows, or None if they are not with `rows`, which have room for them. Returns below
+        which place the other side's tuples have been forgotten; SINCE_EVER if that is left to `expire`.
         """
-        return False
+        return None
 
     @abstractmethod
     def expire(self, horizons: PerSide, arrived: PerSide) -> None:

@@ -98,15 +98,17 @@ class Section:
 
     def change(self, name: str, action: Callable[..., Any], *arguments: Any) -> Any:
         """Runs an action alone, unless an earlier one was broken off."""
-        return self.run(self._change, name, action, *arguments)
-
-    def _change(self, name: str, action: Callable[..., Any], *arguments: Any) -> Any:
-        if self.under_way is not None:
-            raise BrokenOffError(f"{self.under_way} was broken off")
-        self.under_way = name
-        result = action(*arguments)
-        self.under_way = None
-        return result
+        try:
+            with self.lock:
+                if self.under_way is not None:
+                    raise BrokenOffError(f"{self.under_way} was broken off")
+                self.under_way = name
+                result = action(*arguments)
+                self.under_way = None
+                return result
+        except BaseException:
+            self.let_go()
+            raise
 
     @property
     def mine(self) -> bool:
@@ -131,8 +133,9 @@ class Call:
         self._silent.acquire()
 
     def ring(self) -> None:
-        with suppress(RuntimeError):  # it rings already
-            self._silent.release()
+        if self._silent.locked():
+            with suppress(RuntimeError):  # another one was faster
+                self._silent.release()
 
     def wait(self, seconds: float) -> None:
         """Until somebody rings, at most for so long."""

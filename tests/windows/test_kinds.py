@@ -63,7 +63,8 @@ def test_lateness_is_that_of_one_tuple_after_the_other(
     arrivals: list[int], newest: int, max_delay: int, promised: int
 ) -> None:
     mark = Watermark(max_delay)
-    mark.newest, mark.promised = newest, promised
+    mark.reach(newest)
+    mark.promise(promised)
     expected, latest = [], newest
     for time in arrivals:
         expected.append(time < max(latest - max_delay, SINCE_EVER, promised))

@@ -32,6 +32,7 @@ class Segment(ABC):
     find: OnDemand  # see `records.Stored`
     enter: OnDemand | None = None
     forget: OnDemand | None = None
+    take_in: OnDemand  # all of `insert` in compiled code: of a Stored; 0 if it changed nothing and `insert` must do it
 
     def __init__(self, shape: Shape, tape: Tape | None = None, way: int = -1) -> None:
         """`tape`: where arrivals come from, of which the segment has one way; without one, from whoever inserts."""
@@ -96,17 +97,22 @@ class Search:
     def __init__(self, refine: OnDemand, fault: Fault) -> None:
         self._refine = refine
         self._fault = fault
-        self.record = Probing.new()
+        self.records = Probing.array(1)
+        self.record = self.records[0]
         self.address = address(self.record)
         self._ranges = Range.array(RANGES)
         self.record.ranges, self.record.range_room, self.record.refine = address(self._ranges), RANGES, refine.address
         self._order = np.empty(0, np.uint32)
-        self.comparisons = 0
         self._empty(FIRST_PAIRS)
 
+    @property
+    def comparisons(self) -> int:
+        """Candidates so far."""
+        return int(self.record.compared)
+
     def _empty(self, room: int) -> None:
-        self._pairs = np.empty((2, room), np.int64)
-        self.record.pair_probe, self.record.pair_stored = address(self._pairs[0]), address(self._pairs[1])
+        self.pairs = np.empty((2, room), np.int64)
+        self.record.pair_probe, self.record.pair_stored = address(self.pairs[0]), address(self.pairs[1])
         self.record.pair_room = room
 
     def order(self, count: int) -> Array:
@@ -123,7 +129,7 @@ class Search:
         record, stored = self.record, segment.record
         record.first, record.end, record.stored = 0, len(batch), segment.address
         record.low, record.high, record.newest = stored.oldest, stored.stop, stored.stop - 1
-        record.count = record.run = record.step = record.row = record.compared = record.ordered = 0
+        record.count = record.run = record.step = record.row = record.ordered = 0
         record.at_range = record.at_place = record.found = 0
         record.batch = address(batch.record)
         batch = segment.aim(batch, self)
@@ -137,10 +143,9 @@ class Search:
                 if error := self.fault(batch.columns, segment.columns):
                     raise error
                 if not done:
-                    yield self._taken()
+                    yield self.taken()
         if record.found:
-            yield self._taken()
-        self.comparisons += int(record.compared)
+            yield self.taken()
 
     def fault(self, arrivals: tuple[Array, ...], stored: tuple[Array, ...]) -> Exception | None:
         """The error behind what the predicate could not compute, given the columns of both sides."""
@@ -148,10 +153,10 @@ class Search:
         self.record.fault[0] = 0
         return self._fault(code, tuple(c[i] for c in arrivals), tuple(c[j] for c in stored)) if code else None
 
-    def _taken(self) -> tuple[Array, Array]:
+    def taken(self) -> tuple[Array, Array]:
         """The pairs that were found. Their room grows while it keeps filling up."""
-        count, room = int(self.record.found), self._pairs.shape[1]
-        probe, stored = self._pairs[:, :count]
+        count, room = int(self.record.found), self.pairs.shape[1]
+        probe, stored = self.pairs[:, :count]
         large = count >= MOST_PAIRS // 2
         found = (probe, stored) if large else (probe.copy(), stored.copy())
         self.record.found = 0

@@ -21,7 +21,7 @@ import numpy as np
 from streamjoin.access.records import Batch, Chunk, Stored
 from streamjoin.access.segment import Segment
 from streamjoin.access.simd import LANES
-from streamjoin.access.tape_kernels import forget, positions, write
+from streamjoin.access.tape_kernels import forget, positions, take_in, write
 from streamjoin.access.tuples import Shape, Tuples, addresses
 from streamjoin.codegen.records import Array, address
 
@@ -152,6 +152,7 @@ class OnTape(Segment):
     """A segment whose tuples stay on the tape: one that it shares with other segments, or its own."""
 
     forget = forget
+    take_in = take_in
 
     def __init__(self, shape: Shape, tape: Tape | None = None, way: int = -1) -> None:
         super().__init__(shape)
@@ -181,6 +182,7 @@ class OnTape(Segment):
         n, tape, record = len(batch), self.tape, self.record
         if not n:
             return
+        tape.head = int(record.stop)  # compiled code may have written, too
         needed = len(self) + n
         if needed > tape.most:
             tape.resize(int(record.oldest), int(SLACK * needed))
@@ -203,6 +205,7 @@ class OnTape(Segment):
 
     def expire(self, horizon: int) -> None:
         super().expire(horizon)
+        self.tape.head = int(self.record.stop)
         if len(self) < SPARSE * self.tape.most and self.tape.most > OWN_CHUNK:
             self.tape.resize(int(self.record.oldest), int(SLACK * len(self)) + 1)
             self.attach(self.tape)

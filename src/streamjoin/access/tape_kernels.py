@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamjoin.access.records import Batch, Chunk, Column, Stored
-from streamjoin.codegen.intrinsics import copy_bytes, floats_at, keys_at, record_at, records_at, words_at
+from streamjoin.codegen.intrinsics import call, copy_bytes, floats_at, keys_at, record_at, records_at, words_at
 from streamjoin.codegen.jit import inner, njit, on_demand
 
 
@@ -127,4 +127,25 @@ def forget(address):
     while number < segment.stop and at[position(segment, number)] < segment.horizon:
         number += 1
     segment.oldest = number
+    return 1
+
+
+@on_demand
+def take_in(address):
+    """Writes what is to be inserted onto the tape of a segment that has it to itself, and inserts it.
+
+    0 if room must be made first, or if it does not lie in one piece: nothing has been inserted then.
+    """
+    segment = record_at(address, Stored)
+    first, count = segment.stop, segment.end - segment.begin
+    place = position(segment, first)
+    if first - segment.oldest + count > segment.room - segment.chunk or place + count > segment.room:
+        return 0
+    batch, segment.source = segment.source, 0  # the tape keeps nothing of what probing needs
+    write(address, batch, segment.begin, first, first + count)
+    if segment.insert:
+        segment.first, segment.begin, segment.end = first, place, place + count
+        if not call(segment.insert, address):
+            return 0
+    segment.stop = first + count
     return 1

@@ -28,7 +28,6 @@ from streamjoin.windows.duration import parse_duration
 from streamjoin.windows.watermark import Watermark
 
 CHECKED = 16  # r tuples, one after the other
-ALWAYS_ON_TIME = Watermark(0)
 FILL = 1 << 16  # tuples that fill a window at a time
 SAMPLE = 1000  # of each side that are compared before
 WARM_UP = 2.0  # seconds at the beginning that are not counted
@@ -169,12 +168,18 @@ class Harness(BareJoin):
         self._push(side, self._sources[side].batch(count))
 
     def _push(self, side: int, table: Any) -> None:
-        times: list[Array] = []
-        if not self.engine.push(side, table, ALWAYS_ON_TIME, times.append):
-            batch = self.prepared(side, table)
-            times.append(batch.at)
-            self.engine.arrive(side, batch)
-        self.passed(side, int(times[0][-1]))
+        self._newest = 0
+        (batch,) = table.to_batches()
+        if self.engine.push(side, batch, Watermark(0), self._taken) is None:
+            arrivals = self.prepared(side, table)
+            self._newest = int(arrivals.at[-1])
+            self.engine.arrive(side, arrivals)
+        self.passed(side, self._newest)
+
+    def _taken(self, newest: int, r: Array | None, s: Array | None, nulls: bool | None) -> None:
+        self._newest = newest
+        if r is not None and s is not None:
+            self.pairs(r, s)
 
     def comparisons(self) -> int:
         return self.engine.comparisons()

@@ -211,9 +211,15 @@ class OnDemand:
         compiled = self._compiled
         return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name))
 
-    def __call__(self, word: int) -> int:
+    @property
+    def compiled(self) -> Callable[[int], int]:
+        """The function itself, compiled: quicker to call than this object."""
         self._compiled  # noqa: B018  one at a time
-        return int(self._function(word))
+        function: Callable[[int], int] = self._function
+        return function
+
+    def __call__(self, word: int) -> int:
+        return int(self.compiled(word))
 
 
 def on_demand(function: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -34,25 +34,25 @@ PREPARE = """
 
 import {arrive} as arrive
 from numba import carray
-from {intrinsics} import pointer, words_at
+from {intrinsics} import pointer, record_at, words_at
 from {records} import FAULT_WORDS
 
 
 @on_demand
 def prepare(address):
-    frame = words_at(address, arrive.COLUMNS + {count})
-    n = frame[arrive.ROWS]
+    arrivals = record_at(address, arrive.Arrivals)
+    n, at = arrivals.rows, words_at(arrivals.columns, {count})
     return compute(
         {columns},
         n,
-        carray(pointer(frame[arrive.ORIGIN]), ({dims},), np.float64),
-        arrive.flags_at(frame[arrive.KEEP], n),
-        arrive.boxes_at(frame, arrive.LO),
-        arrive.boxes_at(frame, arrive.HI),
-        arrive.boxes_at(frame, arrive.COORD),
-        arrive.floats_at(frame[arrive.WIDTH], {dims}),
-        arrive.keys_at(frame[arrive.KEY], n),
-        words_at(frame[arrive.TROUBLE], FAULT_WORDS),
+        carray(pointer(arrivals.origin), ({dims},), np.float64),
+        arrive.flags_at(arrivals.keep, n),
+        arrive.boxes_at(arrivals.lo, arrivals),
+        arrive.boxes_at(arrivals.hi, arrivals),
+        arrive.boxes_at(arrivals.coord, arrivals),
+        arrive.floats_at(arrivals.width, {dims}),
+        arrive.keys_at(arrivals.key, n),
+        words_at(arrivals.trouble, FAULT_WORDS),
     )
 """
 COLUMNS = """
@@ -184,12 +184,12 @@ class Program:
     def prepare(self, side: str) -> ModuleType:
         """The module whose `prepare` filters arrivals of a side and computes their boxes and key hashes.
 
-        It is called by address, with a frame of `intake/arrive.py`.
+        It is called by address, with an `Arrivals` of `intake/arrive.py`.
         """
         parts = self.entry[side]
-        at = "carray(pointer(frame[arrive.COLUMNS + {}]), (n,), np.{})"
+        at = "carray(pointer(at[{}]), (n,), np.{})"
         columns = [at.format(k, type_name(part.dtype)) for k, part in enumerate(parts)]
-        on_frame = PREPARE.format(
+        by_address = PREPARE.format(
             arrive=ARRIVE,
             intrinsics=INTRINSICS,
             records=RECORDS,
@@ -197,7 +197,7 @@ class Program:
             dims=len(self.dimensions),
             columns=f"({', '.join(columns)}{',' * (len(columns) == 1)})",
         )
-        return load_module(head() + self.compute_text(side) + on_frame)
+        return load_module(head() + self.compute_text(side) + by_address)
 
     def refine(self, probing: str, wide: bool) -> Any:
         """The exact test: candidates among arrivals of one side and stored tuples of the other, see `access/refine.py`.
@@ -212,6 +212,11 @@ class Program:
             f"{self.match_text(probing)}\n"
         )
         return load_module(before + kernel_text(REFINE), self._embedded.inject).refine
+
+    @property
+    def calls_python(self) -> bool:
+        """Is there a Python function in it, which may raise what it likes?"""
+        return any(node.op == "function" for node in walk(self.analysis.tree))
 
     @property
     def scan_dims(self) -> int:

@@ -37,6 +37,10 @@ class RecordType(type):
         assert cls.dtype.fields is not None
         return cls.dtype.fields[name][1]
 
+    def word(cls, name: str) -> int:
+        """Which word of a record a field is, for `words`."""
+        return cls.offset(name) // 8
+
 
 class Record(metaclass=RecordType):
     """What all records have.
@@ -91,3 +95,8 @@ def _numpy_type(record: type, name: str, hint: Any) -> tuple[Any, ...]:
 def address(array: Array | Record) -> int:
     """Where an array or a record begins. (Much quicker than `array.ctypes.data`.)"""
     return int(cast(Array, array).__array_interface__["data"][0])
+
+
+def words(records: Array) -> memoryview:
+    """Records in an array as words: Python reads and writes one much quicker by its index than by its name."""
+    return memoryview(records.view(np.int64))  # type: ignore[arg-type]

@@ -35,6 +35,14 @@ def as_table(side: str, data: Any, schema: pa.Schema) -> pa.Table:
         raise SchemaError(f"the batch does not fit the schema: {wrong} ({reason})") from error
 
 
+def as_batch(data: Any, schema: pa.Schema) -> pa.RecordBatch | None:
+    """What was pushed to a side, if it is one record batch of exactly its schema as it is."""
+    if isinstance(data, pa.Table):
+        batches = data.to_batches() if data.num_rows else []
+        data = batches[0] if len(batches) == 1 else None
+    return data if isinstance(data, pa.RecordBatch) and data.schema.equals(schema) else None
+
+
 def _differences(side: str, fields: list[tuple[pa.Field, pa.Field]]) -> str:
     return "; ".join(f"{side}.{mine.name} is {theirs.type} instead of {mine.type}" for mine, theirs in fields)
 

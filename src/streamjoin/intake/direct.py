@@ -1,4 +1,4 @@
-"""Small batches of plain numbers, straight from Arrow's memory onto the tape, in one compiled call.
+"""Small batches of plain numbers, straight from Arrow's memory, for one compiled call.
 
 Preparing a batch column by column takes a third of a millisecond when its code is not in the cache, whatever its size:
 too long for batches of four. What is not plain (nulls, other types, rows that are late or cannot match) takes that way.
@@ -6,75 +6,86 @@ too long for batches of four. What is not plain (nulls, other types, rows that a
 
 from __future__ import annotations
 
+import ctypes
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.access.records import FAULT_WORDS, Batch, Column
-from streamjoin.access.tape import Tape
-from streamjoin.codegen.records import Array, address
-from streamjoin.intake import arrive
+from streamjoin.access.records import FAULT_WORDS, Column
+from streamjoin.codegen.records import Array, address, words
+from streamjoin.intake.arrive import TIME, Field, Plain
 from streamjoin.intake.columns import lies_as
+from streamjoin.intake.exported import ArrowArray
+from streamjoin.intake.packed import PackedRows
 from streamjoin.intake.prepare import Intake
 from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.windows.watermark import Watermark
 
 MOST = 512  # rows of a small batch
+FIRST, NEWEST, MARK = (Plain.word(name) for name in ("first", "newest", "mark"))
 
 
 class Direct:
-    """The way onto the tape of one side."""
+    """The short way in of one side: a record that describes its batches, and the arrays behind it."""
 
-    def __init__(self, plan: Plan, intake: Intake, side: int, tape: Tape) -> None:
-        """Check `serves` before."""
+    def __init__(self, plan: Plan, intake: Intake, side: int, tape: int = 0) -> None:
+        """Check `serves` before. `tape`: the address of the one it leads to."""
         name = SIDES[side]
         program, differences = intake.program, plan.window.differences(name)
         assert differences is not None
         schema, parts, dims = plan.schemas[name], program.entry[name], len(program.dimensions)
-        self._intake, self._tape = intake, tape
-        self._time = schema.get_field_index(plan.times[name])
-        self._values = [
-            (arrive.COLUMNS + k, schema.get_field_index(part.column), part.dtype.itemsize)
-            for k, part in enumerate(parts)
+        self._intake, self._schema = intake, schema
+        records = Plain.array(1)
+        record = self.record = records[0]
+        self.words, self.address = words(records), address(record)
+        exported = ArrowArray.array(1)
+        self._exported = record.exported = address(exported)
+        boxes, bounds = np.zeros((3, dims, MOST), np.float32), np.zeros((3, MOST), np.int64)
+        keep, everywhere, key = np.zeros(MOST, np.bool_), np.ones(MOST, np.bool_), np.zeros(MOST, np.uint32)
+        width, trouble = np.zeros(dims, np.float32), np.zeros(FAULT_WORDS, np.int64)
+        valid = address(everywhere)
+        columns = np.array([valid if part.role == "valid" else 0 for part in parts], np.int64)
+        wanted = [
+            (schema.get_field_index(part.column), part.dtype.itemsize, slot)
+            for slot, part in enumerate(parts)
             if part.role == "value"
         ]
-        self._stored = np.array(intake.stored[side], np.int64)
-        frame = self._frame = np.zeros(arrive.COLUMNS + len(parts), np.int64)
-        self._address = address(frame)
-        self._arrays = {
-            arrive.ORIGIN: intake.origin,
-            arrive.KEEP: np.zeros(MOST, np.bool_),
-            arrive.LO: np.zeros((dims, MOST), np.float32),
-            arrive.HI: np.zeros((dims, MOST), np.float32),
-            arrive.COORD: np.zeros((dims, MOST), np.float32),
-            arrive.WIDTH: np.zeros(dims, np.float32),
-            arrive.KEY: np.zeros(MOST, np.uint32),
-            arrive.TROUBLE: np.zeros(FAULT_WORDS, np.int64),
-            arrive.SINCE: np.zeros(MOST, np.int64),
-            arrive.UNTIL: np.zeros(MOST, np.int64),
-        }
-        everywhere = np.ones(MOST, np.bool_)
-        for k, part in enumerate(parts):
-            if part.role == "valid":
-                self._arrays[arrive.COLUMNS + k] = everywhere
-        for word, array in self._arrays.items():
-            frame[word] = address(array)
-        frame[arrive.DIMS], frame[arrive.STRIDE] = dims, MOST
-        frame[arrive.PREPARE] = intake.function(side)
-        frame[arrive.LOWER], frame[arrive.UPPER] = differences
-        self._batch, self._columns = Batch.new(), Column.array(max(len(self._stored), 1))
-        self._columns["each"][: len(self._stored)] = [parts[k].dtype.itemsize for k in self._stored]
-        batch, at = self._batch, [int(word) for word in frame]
-        batch.columns, batch.stride = address(self._columns), MOST
-        batch.width, batch.key = at[arrive.WIDTH], at[arrive.KEY]
-        batch.lo, batch.hi, batch.coord = at[arrive.LO], at[arrive.HI], at[arrive.COORD]
-        batch.since, batch.until = at[arrive.SINCE], at[arrive.UNTIL]
-        frame[arrive.BATCH] = address(batch)
-        arrive.take_in(frame, self._address, self._stored, tape.address)  # no rows: compiles it before there are any
+        fields = np.array([(schema.get_field_index(plan.times[name]), 8, TIME), *wanted], Field.dtype)
+        stored, own = np.array(intake.stored[side], np.int64), Column.array(max(len(intake.stored[side]), 1))
+        own["each"][: len(stored)] = [parts[k].dtype.itemsize for k in stored]
+        self._own, self._dtypes = own, [parts[k].dtype for k in stored]
+        self._arrays = (
+            exported,
+            boxes,
+            bounds,
+            keep,
+            everywhere,
+            key,
+            width,
+            trouble,
+            columns,
+            fields,
+            stored,
+            intake.origin,
+        )
+        record.dims, record.stride, record.room = dims, MOST, MOST
+        record.origin, record.keep, record.width = address(intake.origin), address(keep), address(width)
+        record.key, record.trouble, record.columns = address(key), address(trouble), address(columns)
+        record.lo, record.hi, record.coord = (address(corner) for corner in boxes)
+        record.prepare, (record.lower, record.upper) = intake.function(side), differences
+        record.fields, record.field_count = address(fields), len(fields)
+        record.stored, record.stored_count, record.tape = address(stored), len(stored), tape
+        batch = record.batch
+        batch.columns, batch.stride, batch.width, batch.key = address(own), MOST, record.width, record.key
+        batch.lo, batch.hi, batch.coord = record.lo, record.hi, record.coord
+        batch.since, batch.until, batch.number = (address(row) for row in bounds)
 
     @staticmethod
-    def serves(plan: Plan, intake: Intake, side: int, tape: Tape) -> bool:
+    def serves(plan: Plan, intake: Intake, side: int) -> bool:
         """Are all columns of a side plain numbers, times in the joint unit, the window a range of differences?"""
         schema, name = plan.schemas[SIDES[side]], plan.times.get(SIDES[side])
-        if name is None or tape.blocks or plan.window.differences(SIDES[side]) is None:
+        if name is None or plan.window.differences(SIDES[side]) is None:
             return False
         time = schema.field(name).type
         ticks = pa.int64() if plan.unit == "int" else pa.timestamp(plan.unit, getattr(time, "tz", None))
@@ -83,36 +94,36 @@ class Direct:
             for part in intake.program.entry[SIDES[side]]
         )
 
-    def take(self, batch: pa.RecordBatch | pa.Table, newest: int, delay: int, promised: int) -> Array | None:
-        """Writes a batch beyond the head of the tape, where there is room for it; the head stays.
+    def describe(self, batch: pa.RecordBatch | PackedRows, watermark: Watermark, first: int) -> bool:
+        """Exports a batch whose first tuple has a number, for the compiled call that follows. False if it is too long.
 
-        Returns its times; None if it is not plain.
+        Which tuples are late is decided by the watermark.
         """
-        n, frame = batch.num_rows, self._frame
-        if n > MOST or not self._intake.anchored:
-            return None
-        times = _flat(batch, self._time)
-        if times is None:
-            return None
-        for word, column, size in self._values:
-            array = _flat(batch, column)
-            if array is None:
-                return None
-            frame[word] = array.buffers()[1].address + array.offset * size if n else 0
-        at = np.frombuffer(times.buffers()[1], np.int64, n, times.offset * 8) if n else np.zeros(0, np.int64)
-        frame[arrive.ROWS], frame[arrive.AT], frame[arrive.FIRST] = n, address(at), self._tape.head
-        frame[arrive.NEWEST], frame[arrive.DELAY], frame[arrive.PROMISED] = newest, delay, promised
-        self._arrays[arrive.TROUBLE][0] = 0
-        if not arrive.take_in(frame, self._address, self._stored, self._tape.address):
-            return None
-        return at
+        if not 0 < batch.num_rows <= MOST or not self._intake.anchored:
+            return False
+        self.words[FIRST], self.words[MARK] = first, watermark.address
+        batch._export_to_c(self._exported)
+        return True
+
+    @property
+    def columns(self) -> tuple[Array, ...]:
+        """What the exact test reads of the batch that was taken last; its owner holds the memory."""
+        own, rows = self._own, int(self.record.rows)
+        return tuple(
+            _array_at(int(start), dtype, rows) for start, dtype in zip(own["start"], self._dtypes, strict=False)
+        )
+
+    @property
+    def times(self) -> Array:
+        """The times of that batch."""
+        return _array_at(int(self.record.batch.at), np.dtype(np.int64), int(self.record.rows))
+
+    @property
+    def newest(self) -> int:
+        """The latest time of the batch that was described last, once it was taken."""
+        return self.words[NEWEST]
 
 
-def _flat(batch: pa.RecordBatch | pa.Table, column: int) -> pa.Array | None:
-    """A column in one piece without nulls; None if it is not."""
-    array = batch.column(column)
-    if isinstance(array, pa.ChunkedArray):
-        if array.num_chunks != 1:
-            return None
-        array = array.chunk(0)
-    return None if array.null_count else array
+def _array_at(start: int, dtype: np.dtype[Any], count: int) -> Array:
+    """Memory that somebody else holds, as an array of its own."""
+    return np.frombuffer(ctypes.string_at(start, count * dtype.itemsize), dtype)

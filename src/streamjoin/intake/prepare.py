@@ -147,12 +147,10 @@ class Intake:
         """Has the arrivals' boxes and keys computed. Returns how many are kept."""
         trouble = np.zeros(FAULT_WORDS, np.int64)
         lo, hi, coord, width, key = into
-        frame = np.zeros(arrive.COLUMNS + len(entry), np.int64)
-        frame[arrive.ROWS], (frame[arrive.DIMS], frame[arrive.STRIDE]) = len(keep), lo.shape
-        arrays = (self.origin, keep, lo, hi, coord, width, key, trouble)
-        frame[arrive.ORIGIN : arrive.TROUBLE + 1] = [address(array) for array in arrays]
-        frame[arrive.COLUMNS :] = [address(array) for array in entry]
-        count = self._modules[side].prepare(address(frame))
+        columns = np.array([address(array) for array in entry], np.int64)
+        arrays = (self.origin, keep, lo, hi, coord, width, key, trouble, columns)
+        arrivals = np.array((len(keep), *lo.shape, *map(address, arrays)), arrive.Arrivals.dtype)
+        count = self._modules[side].prepare(address(arrivals))
         if trouble[0]:
             row = int(trouble[1])
             values = tuple(column[row] for column in entry)

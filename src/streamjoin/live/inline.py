@@ -2,12 +2,83 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
+from streamjoin.access.records import Probing
+from streamjoin.access.segment import Search, Segment
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms.kang import Kang
-from streamjoin.engine import Engine, PerSide, Setup, Sink
+from streamjoin.codegen.records import Array, address, words
+from streamjoin.engine import Engine, PerSide, Setup, Sink, Taken
+from streamjoin.intake.direct import MOST, Direct
+from streamjoin.intake.packed import PackedRows
 from streamjoin.intake.prepare import Intake
+from streamjoin.live.push import DECLINED, FAULT, MORE, Push, push
 from streamjoin.plan.plan import Plan
+from streamjoin.results.plain import PlainRows
+from streamjoin.results.plain_kernels import keep
 from streamjoin.windows import FOREVER, SINCE_EVER
+from streamjoin.windows.watermark import Watermark
+
+FOUND = Probing.word("found")
+HORIZON, ROWS, NULLS = (Push.word(name) for name in ("horizon", "rows", "nulls"))
+Pairs = tuple[Array | None, Array | None]
+
+
+class Way:
+    """The short way of one side's batches: its records, and the call."""
+
+    def __init__(self, side: int, direct: Direct, segments: tuple[Segment, Segment], search: Search) -> None:
+        self.direct = direct
+        self._side, self._segments, self._search = side, segments, search
+        search.order(MOST)
+        records = Push.array(1)
+        way = records[0]
+        way.plain, way.own, way.opposite = direct.address, segments[side].address, segments[1 - side].address
+        way.take_in, way.search, way.horizon = segments[side].take_in.address, search.address, SINCE_EVER
+        way.keep = keep.address
+        self._call, self._address, self._words = push.compiled, address(way), words(records)
+        self._found = words(search.records)
+
+    def begin(self, rows: PlainRows | None) -> int:
+        """Has the batch that was described last join. `rows`: where its rows are kept, which have room for them."""
+        self._words[ROWS] = 0 if rows is None else rows.address
+        return self.push()
+
+    @property
+    def nulls(self) -> bool:
+        """Are there nulls among the rows that were kept?"""
+        return self._words[NULLS] != 0
+
+    def push(self) -> int:
+        """Goes on."""
+        outcome: int = self._call(self._address)
+        return outcome
+
+    @property
+    def pairs(self) -> Pairs:
+        """What was found, of r and of s, until the next call; None where there is nothing."""
+        count = self._found[FOUND]
+        if not count:
+            return None, None
+        probe, stored = self._search.pairs[:, :count]
+        return (stored, probe) if self._side else (probe, stored)
+
+    @property
+    def horizon(self) -> int:
+        """Below this place nothing of the other side will be met any more."""
+        return self._words[HORIZON]
+
+    def go_on(self) -> int:
+        """The pairs have been taken, and there are more."""
+        self._search.taken()  # which makes more room for them
+        return self.push()
+
+    def fault(self) -> Exception:
+        """Why a pair could not be tested."""
+        error = self._search.fault(self.direct.columns, self._segments[1 - self._side].columns)
+        assert error is not None
+        return error
 
 
 class Inline(Engine):
@@ -18,8 +89,17 @@ class Inline(Engine):
     def __init__(self, plan: Plan, intake: Intake, setup: Setup, sink: Sink) -> None:
         super().__init__(plan, intake, setup, sink)
         self._segments = intake.segment(0), intake.segment(1)
-        self._algorithm = Kang(self._segments, (intake.search(0), intake.search(1)))
+        self._searches = intake.search(0), intake.search(1)
+        self._algorithm = Kang(self._segments, self._searches)
         self._next = [0, 0]
+        self._ways = self._way(0), self._way(1)
+
+    def _way(self, side: int) -> Way | None:
+        """What takes small batches of a side. A function that raises must do so in Python."""
+        if self._intake.program.calls_python or not Direct.serves(self._plan, self._intake, side):
+            return None
+        direct = Direct(self._plan, self._intake, side)
+        return Way(side, direct, self._segments, self._searches[side])
 
     def start(self) -> None:
         """There is the pushing thread alone."""
@@ -31,6 +111,31 @@ class Inline(Engine):
             return
         for r, s in self._algorithm.arrive(side, batch):
             self._sink.pairs(r, s)
+
+    def push(
+        self,
+        side: int,
+        batch: pa.RecordBatch | PackedRows,
+        watermark: Watermark,
+        taken: Taken,
+        rows: PlainRows | None = None,
+    ) -> int | None:
+        way = self._ways[side]
+        if way is None or self._prefill or not way.direct.describe(batch, watermark, self._next[side]):
+            return None
+        outcome = way.begin(rows)
+        if outcome == DECLINED:
+            return None
+        self._next[side] += batch.num_rows
+        taken(way.direct.newest, *way.pairs, way.nulls if rows is not None else None)
+        while outcome == MORE:
+            outcome = way.go_on()
+            r, s = way.pairs
+            if r is not None and s is not None:
+                self._sink.pairs(r, s)
+        if outcome == FAULT:
+            raise way.fault()
+        return way.horizon
 
     def expire(self, horizons: PerSide, arrived: PerSide) -> None:
         for side, horizon in enumerate(horizons):

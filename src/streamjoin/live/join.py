@@ -7,35 +7,29 @@ from __future__ import annotations
 
 import time as clock
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from types import TracebackType
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from streamjoin import metrics
-from streamjoin.access.tuples import Tuples
-from streamjoin.codegen.records import Array
-from streamjoin.engine import Engine, PerSide, Setup, open_engine
-from streamjoin.errors import ClosedError, SchemaError, StreamjoinError, WindowError
-from streamjoin.intake.batches import as_table
+from streamjoin.engine import Engine, Setup, open_engine
+from streamjoin.errors import ClosedError, OptionError, SchemaError, StreamjoinError, WindowError, shown
 from streamjoin.intake.prepare import Intake
 from streamjoin.interrupts import Section
 from streamjoin.keywords import constructed
 from streamjoin.kinds import HOWS
+from streamjoin.live.arrivals import Arrivals, Row
+from streamjoin.live.progress import Progress
 from streamjoin.live.reading import Reading
 from streamjoin.live.stream import Stream, delay_of
-from streamjoin.options import LIVE, LONGEST_BATCH, LiveOptions, Options
+from streamjoin.options import LIVE, LiveOptions, Options
 from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.results.output import Output, Punctuation
-from streamjoin.results.rows import take_rows, widened
-from streamjoin.results.stage import Snapshot
+from streamjoin.results.rows import widened
 from streamjoin.windows import SINCE_EVER
-
-CHUNK = LONGEST_BATCH  # tuples of one push after which workers are told what has expired
 
 
 class Join(Reading):
@@ -77,11 +71,11 @@ class Join(Reading):
             raise WindowError('ordered results and punctuations need time columns; give time="ts"')
         delay = delay_of(self.plan, options.max_delay)
         self._intake = Intake(self.plan, self.plan.program())
-        self._shedding = options.overload == "shed"
         r, s = (Stream(k, schema, self.plan, self._intake, delay, options.late) for k, schema in enumerate((r, s)))
         self._streams = (r, s)
         # Is lateness a matter here? A window of rows alone knows none.
-        self._timely = self.plan.unit is not None and (not self.plan.window.by_rows or ordered or punctuations)
+        timely = self.plan.unit is not None and (not self.plan.window.by_rows or ordered or punctuations)
+        self._progress = Progress(self.plan, self._streams, timely)
         self._output = Output(self.plan, ordered, punctuations)
         self._section = Section()  # one operation at a time; `under_way` is set from its first change to its last
         self._closed = False  # takes nothing more
@@ -89,6 +83,10 @@ class Join(Reading):
         self._failure: BaseException | None = None
         self._interrupted = False  # as for the failure: results are missing, and nobody has been told which
         self._engine = self._make_engine(options)
+        self._arrivals = Arrivals(
+            self.plan, self._intake, self._streams, self._progress, self._engine, self._output, self._section,
+            shedding=options.overload == "shed",
+        )  # fmt: skip
         self._started = clock.perf_counter()
         try:
             self._engine.start()
@@ -127,6 +125,25 @@ class Join(Reading):
         """Adds tuples to the right stream."""
         self._push(1, batch)
 
+    def push_row(self, side: str, row: Row) -> None:
+        """Adds one tuple to a stream, "r" or "s": its values in the order of the schema, or a dict of them.
+
+        Quicker than a batch of one row. Times may be given as counts of their unit.
+
+        >>> import pyarrow as pa, streamjoin as sj
+        >>> schema = pa.schema({"ts": pa.int64(), "x": pa.float64()})
+        >>> with sj.Join(r=schema, s=schema, on="abs(r.x - s.x) <= 0.5", within=10, time="ts") as join:
+        ...     join.push_row("r", (1, 10.0))
+        ...     join.push_row("s", {"ts": 2, "x": 10.5})
+        ...     [batch.num_rows for batch in join.poll()]
+        [1]
+        """
+        self._operate(self._take_rows, side, (row,), clock.perf_counter_ns())
+
+    def push_rows(self, side: str, rows: Sequence[Row]) -> None:
+        """Adds tuples to a stream, "r" or "s", each as in `push_row`."""
+        self._operate(self._take_rows, side, rows, clock.perf_counter_ns())
+
     def advance(self, r: Any = None, s: Any = None) -> None:
         """Promises that no tuple below these times follows: on a quiet stream, lets windows expire and results go."""
         self._operate(self._advance, r, s)
@@ -137,7 +154,7 @@ class Join(Reading):
         self._section.under_way = "advance"
         for stream, time in promised:
             stream.watermark.promise(time)
-        self._moved_on()
+        self._arrivals.moved_on()
 
     def poll(self, timeout: float = 0.0) -> Iterator[pa.RecordBatch | Punctuation]:
         """What is ready, each batch handed out once. Waits up to `timeout` seconds if nothing is."""
@@ -205,7 +222,7 @@ class Join(Reading):
         if self._failure is None:
             for stream in self._streams:
                 stream.watermark.finish()
-            self._output.note(self._snapshot())
+            self._arrivals.note(ended=True)
         else:  # a push that was broken off may have reached some workers only
             self._engine.fail(self._failure)
         self._engine.finish()
@@ -242,20 +259,21 @@ class Join(Reading):
         {figures}
         """
         seconds = max(clock.perf_counter() - self._started, 1e-9)
-        engine, output, mark = self._engine.stats(), self._output, self._mark()
+        engine, output, mark = self._engine.stats(), self._output, self._progress.mark()
         for stream, payload in zip(self._streams, output.sides, strict=True):
-            counts = stream.counts(self._timely) | {"payload_bytes": payload.nbytes}
+            counts = stream.counts(self._progress.timely) | {"payload_bytes": payload.nbytes}
             engine[stream.name] = metrics.report(metrics.SIDE, counts | engine[stream.name], seconds)
         engine["workers"] = [metrics.report(metrics.WORKER, worker, seconds) for worker in engine["workers"]]
-        promised = output.punctuation > SINCE_EVER
+        # Of pushes that took the short way the output need not know how far they have come.
+        reached = mark if self._engine.at_once and not output.eager else output.punctuation
         own = {
             "algorithm": self.plan.algorithm,
             "access": self.plan.access,
             "seconds": seconds,
             "results": output.results,
             "latency_ms": output.latencies(),
-            "punctuation": output.punctuation if promised else None,
-            "punctuation_lag": mark - output.punctuation if promised and output.punctuation <= mark else None,
+            "punctuation": reached if reached > SINCE_EVER else None,
+            "punctuation_lag": mark - reached if SINCE_EVER < reached <= mark else None,
             "order_buffer": output.waiting,
             "order_buffer_max": output.buffered,
             **output.undecided(),
@@ -266,6 +284,8 @@ class Join(Reading):
 
     def _check_open(self) -> None:
         if not self._closed:
+            if self._failure is None and self._engine.failure is None:
+                return
             self._raise_failure()
         if self._failure is not None:
             raise ClosedError(f"the join has failed and takes nothing more: {self._failure}") from self._failure
@@ -316,95 +336,10 @@ class Join(Reading):
 
     def _take(self, side: int, data: Any, moment: int) -> None:
         self._check_open()
-        stream = self._streams[side]
-        name, table = f"push_{stream.name}", as_table(stream.name, data, stream.schema)
-        if self._timely and not self._shedding:
-            self._section.under_way = name
-            if self._engine.push(side, table, stream.watermark, partial(self._taken, side, table, moment)):
-                self._moved_on()
-                return
-            self._section.under_way = None  # it has changed nothing
-        shed = table.num_rows - self._engine.admit(side, table.num_rows) if self._shedding else 0
-        admitted = table = table.slice(0, table.num_rows - shed)
-        times, late = stream.times(table), None
-        if times is not None and self._timely and (late := stream.late_rows(table, times)) is not None:
-            on_time = np.flatnonzero(~late)
-            table, times = take_rows(table, on_time), times[on_time]
-        first_position = stream.pushed
-        if self.plan.window.by_rows or times is None:
-            at = np.arange(first_position, first_position + table.num_rows, dtype=np.int64)
-        else:
-            at = times
-        number = self._output.sides[side].rows.next
-        batch, kept = self._intake.prepare(side, table, at, self._streams[1 - side].pushed, number)
-        self._section.under_way = name  # from here on the tuples are part of the join: what goes wrong ends it
-        stream.shed += shed
-        if late is not None:
-            stream.set_aside(take_rows(admitted, np.flatnonzero(late)))
-        if kept is not None and self._output.preserves(side):
-            others = np.flatnonzero(~kept)
-            self._output.set_aside(side, take_rows(table, others), at[others], None if times is None else times[others])
-        self._accept(side, table, times, batch, kept, moment)
+        self._arrivals.take(side, data, moment)
 
-    def _accept(
-        self, side: int, table: pa.Table, times: Array | None, batch: Tuples, kept: Array | None, moment: int
-    ) -> None:
-        stream, rows = self._streams[side], table
-        if kept is not None:
-            rows = take_rows(table, np.flatnonzero(kept))
-        if rows.num_rows:
-            kept_times = times if times is None or kept is None else times[kept]
-            self._output.append(side, rows, batch.at, kept_times, moment)
-        counted = np.arange(table.num_rows + 1) if kept is None else np.concatenate([[0], np.cumsum(kept)])
-        step = max(table.num_rows, 1) if self._engine.at_once else CHUNK
-        for begin in range(0, table.num_rows, step):
-            end = min(begin + step, table.num_rows)
-            self._engine.arrive(side, batch.part(int(counted[begin]), int(counted[end])))
-            stream.pushed += end - begin
-            if times is not None:
-                stream.watermark.advance(times[begin:end])
-            self._expire()
-        self._moved_on()
-
-    def _taken(self, side: int, table: pa.Table, moment: int, at: Array) -> None:
-        """The engine has taken a batch as it is; its results may follow from now on."""
-        stream = self._streams[side]
-        if len(at):
-            newest = int(at.max())
-            self._output.append(side, table, at, at, moment)
-            stream.watermark.newest = max(stream.watermark.newest, newest)
-        stream.pushed += len(at)
-
-    def _moved_on(self) -> None:
-        """The input has come further: what has expired goes, what is complete is handed out."""
-        self._output.note(self._snapshot())
-        self._expire()
-
-    def _snapshot(self) -> Snapshot:
-        r, s = (payload.rows.next for payload in self._output.sides)
-        horizons = self._horizons()
-        if self.plan.window.by_rows:
-            passed = horizons
-        else:
-            passed = self._streams[1].watermark.value, self._streams[0].watermark.value
-        return Snapshot((r, s), self._mark(), horizons, passed, self._closed)
-
-    def _mark(self) -> int:
-        """Below this time no tuple follows on either side."""
-        if not self._timely:
-            return SINCE_EVER
-        return min(stream.watermark.value for stream in self._streams)
-
-    def _horizons(self) -> PerSide:
-        """By side: tuples below this place meet no further arrival."""
-        return self._horizon(0), self._horizon(1)
-
-    def _horizon(self, stored: int) -> int:
-        side, window = 1 - stored, self.plan.window
-        stream = self._streams[side]
-        place = stream.pushed if window.by_rows else stream.watermark.value
-        return window.horizon(SIDES[side], place, self._streams[stored].pushed)
-
-    def _expire(self) -> None:
-        r, s = self._streams
-        self._engine.expire(self._horizons(), (r.pushed, s.pushed))
+    def _take_rows(self, name: str, rows: Sequence[Row], moment: int) -> None:
+        if name not in SIDES:
+            raise OptionError(f'push_row and push_rows take "r" or "s" and then rows, not {shown(name)}')
+        self._check_open()
+        self._arrivals.take_rows(SIDES.index(name), rows, moment)

@@ -10,6 +10,8 @@ import pyarrow as pa
 from streamjoin.codegen.records import Array
 from streamjoin.errors import LateError, WindowError, shown
 from streamjoin.intake.columns import show_time
+from streamjoin.intake.direct import MOST
+from streamjoin.intake.packed import PackedRows
 from streamjoin.intake.prepare import Intake
 from streamjoin.plan.plan import SIDES, Plan
 from streamjoin.results.rows import single_batch
@@ -36,6 +38,8 @@ class Stream:
     def __init__(self, side: int, schema: pa.Schema, plan: Plan, intake: Intake, max_delay: int, late: str) -> None:
         self.side, self.schema = side, schema
         self.name = SIDES[side]
+        self.push = f"push_{self.name}"
+        self.packed = PackedRows(schema, MOST) if PackedRows.serves(schema) else None
         self.watermark = Watermark(max_delay)
         self.pushed = 0  # tuples accepted, which is also the next position
         self.late = 0
@@ -49,7 +53,7 @@ class Stream:
         counted = {"pushed": self.pushed, "late": self.late, "shed": self.shed}
         return counted | ({"watermark": self.watermark.told} if timely else {})
 
-    def times(self, table: pa.Table) -> Array | None:
+    def times(self, table: pa.Table | pa.RecordBatch | PackedRows) -> Array | None:
         """The time column in ticks, if there is one."""
         return self._intake.times(self.side, table) if self._plan.unit is not None else None
 

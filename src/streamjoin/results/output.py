@@ -16,11 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.codegen.records import Array
+from streamjoin.intake.packed import PackedRows
 from streamjoin.interrupts import Call, Section
 from streamjoin.plan.plan import Plan
 from streamjoin.results.latency import Latency
 from streamjoin.results.order import OrderBuffer
 from streamjoin.results.payload import Assembler
+from streamjoin.results.plain import PlainRows
 from streamjoin.results.stage import Snapshot, stage_of
 from streamjoin.windows import SINCE_EVER
 
@@ -37,7 +39,7 @@ class Punctuation:
     time: int
 
 
-@dataclass
+@dataclass(slots=True)
 class Pairs:
     """Results that are ready: tuple numbers of r and of s, and since when; their batches once they are put together."""
 
@@ -70,6 +72,8 @@ class Output:
         self._order = OrderBuffer() if ordered else None
         self._stage = stage_of(plan, ordered)
         self._punctuate = punctuate
+        self.wants_times = self._order is not None or self._stage is not None
+        self.eager = self.wants_times or punctuate  # do results follow from how far the input has come?
         self._ready: deque[Pairs | Item] = deque()
         self._snapshots: deque[Snapshot] = deque()
         self._section = Section()
@@ -79,13 +83,65 @@ class Output:
         """Rows that may become part of results, in the order of their numbers, with their places in the window."""
         self._section.change("taking rows", self._append, side, table, at, times, moment)
 
+    def taken(
+        self,
+        side: int,
+        batch: pa.RecordBatch | PackedRows,
+        newest: int,
+        times: Array | None,
+        moment: int,
+        r: Array | None,
+        s: Array | None,
+        nulls: bool | None,
+    ) -> None:
+        """The same for rows whose places are their times, known where it `wants_times`; and results, in one go.
+
+        `nulls`: do the rows have nulls? None if they are not with those that `room_for` returned.
+        """
+        self._section.change("taking rows", self._taken, side, batch, newest, times, moment, r, s, nulls)
+
+    def _taken(
+        self,
+        side: int,
+        batch: pa.RecordBatch | PackedRows,
+        newest: int,
+        times: Array | None,
+        moment: int,
+        r: Array | None,
+        s: Array | None,
+        nulls: bool | None,
+    ) -> None:
+        if nulls is None:
+            self.sides[side].append(batch, newest)
+        else:
+            self.sides[side].kept(batch, newest, nulls)
+        self._arrived(side, times, times, moment)
+        if r is not None and s is not None:
+            self._take(r, s)
+
     def _append(self, side: int, table: pa.Table, at: Array, times: Array | None, moment: int) -> None:
         self.sides[side].append(table, int(at.max()))
+        self._arrived(side, at, times, moment)
+
+    def _arrived(self, side: int, at: Array | None, times: Array | None, moment: int) -> None:
         if self._order is not None and times is not None:
             self._order.times[side].append(times)
-        if self._stage is not None:
+        if self._stage is not None and at is not None:
             self._stage.arrived(side, at, times)
         self._latency.arrived(side, self.sides[side].rows.next, moment)
+
+    def room_for(self, side: int, count: int) -> PlainRows | None:
+        """The rows of a side, with room for more, if compiled code can write there what will be `taken`."""
+        rows = self.sides[side].rows
+        if not isinstance(rows, PlainRows):
+            return None
+        if rows.room < count:
+            self._section.change("making room", rows.make_room, count)
+        return rows
+
+    def concerned(self, side: int, horizon: int) -> bool:
+        """Must it be told now that a side's tuples below a place meet nothing any more? SINCE_EVER: it is unknown."""
+        return self.eager or horizon == SINCE_EVER or horizon > self.sides[side].rows.first_end
 
     def preserves(self, side: int) -> bool:
         """Do rows of a side come out that cannot match anything?"""
@@ -149,7 +205,7 @@ class Output:
     def _batches(self, found: Pairs) -> list[pa.RecordBatch]:
         """The rows of results."""
         if found.batches is None:
-            found.batches = list(self._assembler.table(found.r, found.s).to_batches())
+            found.batches = self._assembler.batches(found.r, found.s)
         return found.batches
 
     def complete(self, below: tuple[int, int]) -> None:

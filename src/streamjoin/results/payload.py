@@ -6,8 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.codegen.records import Array
+from streamjoin.intake.packed import PackedRows
 from streamjoin.plan.plan import SIDES, Plan
 from streamjoin.results.numbers import NOBODY, aside
+from streamjoin.results.plain import PlainRows, ResultBlocks, is_plain
 from streamjoin.results.rows import Rows, take_rows
 from streamjoin.results.schema import columns
 
@@ -17,29 +19,40 @@ NOTHING = pa.schema([("", pa.null())])  # stands for rows of which no column is 
 class Payload:
     """The rows of one side, as far as results need them."""
 
-    def __init__(self, schema: pa.Schema) -> None:
-        """`schema`: of the columns that are needed."""
-        self._needed = bool(schema.names)
+    def __init__(self, schema: pa.Schema, pushed: pa.Schema) -> None:
+        """`schema`: of the columns that are needed, of those that batches have."""
+        self._needed, self._pushed = bool(schema.names), pushed
         self._schema = schema if self._needed else NOTHING
         self.clear()
 
     def clear(self) -> None:
         """Forgets all rows."""
-        self.rows = Rows(self._schema)  # of tuples that take part in the join
-        self.aside = Rows(self._schema)  # of those that cannot match anything, and come out nevertheless
+        self.rows = self._new_rows()  # of tuples that take part in the join
+        self.aside = self._new_rows()  # of those that cannot match anything, and come out nevertheless
+
+    def _new_rows(self) -> Rows | PlainRows:
+        return PlainRows(self._schema, self._pushed) if is_plain(self._schema) else Rows(self._schema)
 
     @property
     def nbytes(self) -> int:
         return self.rows.nbytes + self.aside.nbytes
 
-    def append(self, table: pa.Table, last_at: int, member: bool = True) -> None:
+    def append(self, table: pa.Table | pa.RecordBatch | PackedRows, last_at: int, member: bool = True) -> None:
         """The next rows, with their largest place in the window."""
         rows, names = self.rows if member else self.aside, self._schema.names
+        if isinstance(rows, PlainRows):
+            rows.append(table, last_at)
+            return
         if not self._needed:
             table = pa.table([pa.nulls(table.num_rows)], schema=NOTHING)
-        elif table.num_columns > len(names):
-            table = table.select(names)
-        rows.append(table, last_at)
+        elif isinstance(table, PackedRows):
+            table = table.batch()
+        rows.append(table.select(names) if table.num_columns > len(names) else table, last_at)
+
+    def kept(self, batch: pa.RecordBatch | PackedRows, last_at: int, nulls: bool) -> None:
+        """Compiled code has copied the next rows."""
+        assert isinstance(self.rows, PlainRows)
+        self.rows.kept(batch, last_at, nulls)
 
     def take(self, numbers: Array) -> list[pa.ChunkedArray]:
         """The columns of the rows with these numbers; nulls for nobody."""
@@ -68,7 +81,17 @@ class Assembler:
             pa.schema([field for field in plan.schemas[letter] if field.name in names])
             for letter, names in zip(SIDES, needed, strict=True)
         )
-        self.sides = Payload(r), Payload(s)
+        self.sides = Payload(r, plan.schemas["r"]), Payload(s, plan.schemas["s"])
+        both = self.sides[0].rows, self.sides[1].rows
+        self._blocks: ResultBlocks | None = None
+        if isinstance(both[0], PlainRows) and isinstance(both[1], PlainRows):
+            sources = [(side, k) for side in (0, 1) for k in range(len(both[side].schema))]
+            self._blocks = ResultBlocks(self.schema, (both[0], both[1]), sources)
+
+    def batches(self, r: Array, s: Array) -> list[pa.RecordBatch]:
+        """The rows of results, in as many batches as their text needs."""
+        batch = self._blocks.batch(r, s) if self._blocks is not None else None
+        return [batch] if batch is not None else list(self.table(r, s).to_batches())
 
     def table(self, r: Array, s: Array) -> pa.Table:
         """The rows of results."""

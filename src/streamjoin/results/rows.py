@@ -10,6 +10,7 @@ import pyarrow as pa
 from streamjoin.codegen.records import Array
 from streamjoin.intake.columns import row_numbers, without_views
 from streamjoin.intake.frames import is_foreign_frame, without_index
+from streamjoin.windows import FOREVER
 
 GROWTH = 2
 SMALL, FEW = 1 << 10, 16  # rows of a batch that waits to be merged with others, and how many of these there are
@@ -39,10 +40,17 @@ class Rows:
         """The number of the oldest row that is kept."""
         return self._chunks[0][1] if self._chunks else self.next
 
-    def append(self, table: pa.Table, last_at: int) -> None:
+    @property
+    def first_end(self) -> int:
+        """The largest place in the oldest chunk: nothing goes before that has expired."""
+        return self._chunks[0][2] if self._chunks else FOREVER
+
+    def append(self, table: pa.Table | pa.RecordBatch, last_at: int) -> None:
         """Adds rows whose largest place is `last_at`, merging small chunks so that they stay few."""
         if not table.num_rows:
             return
+        if isinstance(table, pa.RecordBatch):
+            table = pa.Table.from_batches([table])
         chunks = [*self._chunks, (table, self.next, last_at)]
         small = self._small + 1
         if small == FEW or table.num_rows >= SMALL:

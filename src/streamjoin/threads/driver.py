@@ -7,7 +7,6 @@ Called by whoever pushes, one thread at a time. What it sends is in `algorithms/
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,10 +19,13 @@ from streamjoin.access.tape import Tape
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms import ALGORITHMS
 from streamjoin.codegen.records import Array
-from streamjoin.engine import Engine, PerSide, Setup, Sink
+from streamjoin.engine import Engine, PerSide, Setup, Sink, Taken
+from streamjoin.intake.arrive import write_down
 from streamjoin.intake.direct import Direct
+from streamjoin.intake.packed import PackedRows
 from streamjoin.intake.prepare import Intake
 from streamjoin.plan.plan import Plan
+from streamjoin.results.plain import PlainRows
 from streamjoin.threads.feed import FEEDS
 from streamjoin.threads.runtime import Local, Runtime
 from streamjoin.windows import FOREVER, SINCE_EVER
@@ -75,8 +77,9 @@ class Driver(Engine):
             progress=self.progress,
         )
         self._feed = FEEDS[self._algorithm.feed](self._topology, self.runtime, setup.batch)
+        self._write_down = write_down.compiled
         self._direct = [
-            Direct(plan, intake, side, tape) if Direct.serves(plan, intake, side, tape) else None
+            Direct(plan, intake, side, tape.address) if not tape.blocks and Direct.serves(plan, intake, side) else None
             for side, tape in enumerate(self.tapes)
         ]
 
@@ -106,22 +109,28 @@ class Driver(Engine):
             begin += count
         self.check()
 
-    def push(self, side: int, batch: pa.Table, watermark: Watermark, taken: Callable[[Array], None]) -> bool:
+    def push(
+        self,
+        side: int,
+        batch: pa.RecordBatch | PackedRows,
+        watermark: Watermark,
+        taken: Taken,
+        rows: PlainRows | None = None,
+    ) -> int | None:
         """Writes a small batch onto the tape without preparing it, if it can be done."""
-        direct = self._direct[side]
-        if direct is None or self._make_room(side, batch.num_rows) < batch.num_rows:
-            return False
-        at = direct.take(batch, watermark.newest, watermark.max_delay, watermark.promised)
-        if at is None:
-            return False
-        taken(at)
-        first, stop = self.tapes[side].head, self.tapes[side].head + len(at)
-        self.tapes[side].head = stop
-        if len(at):
-            self._remember(side, first, at)
-            self._feed.arrive(side, first, stop, self._live(1 - side))
+        direct, tape, n = self._direct[side], self.tapes[side], batch.num_rows
+        if direct is None or self._make_room(side, n) < n or not direct.describe(batch, watermark, tape.head):
+            return None
+        if not self._write_down(direct.address):
+            return None
+        newest = direct.newest
+        taken(newest, None, None, None)
+        first, tape.head = tape.head, tape.head + n
+        watermark.reach(newest)
+        self._remember(side, first, direct.times)
+        self._feed.arrive(side, first, tape.head, self._live(1 - side))
         self.check()
-        return True
+        return SINCE_EVER
 
     def _set_prefill(self, on: bool) -> None:
         self.runtime.quiet(patient=True)

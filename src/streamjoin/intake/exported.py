@@ -1,0 +1,59 @@
+"""Arrow's C data interface: where the columns of a record batch lie, for compiled code."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray
+
+from streamjoin.codegen.intrinsics import call, pointer, record_at, words_at
+from streamjoin.codegen.jit import inner, on_demand
+from streamjoin.codegen.records import Address, Record, Word
+
+
+class ArrowArray(Record):
+    """An array; a record batch is one whose children are its columns."""
+
+    length: Word
+    null_count: Word  # -1: not counted yet
+    offset: Word
+    n_buffers: Word
+    n_children: Word
+    buffers: Address
+    children: Address
+    dictionary: Address
+    release: Address  # function; 0 once it was called
+    private_data: Address
+
+
+@inner
+def has_null(array, start, count):
+    """Is one of the values from `start` on null?"""
+    bits = words_at(array.buffers, 1)[0]
+    if array.null_count == 0 or bits == 0:
+        return False
+    valid = carray(pointer(bits), (1 << 60,), np.uint8)
+    nulls = 0
+    for k in range(start, start + count):
+        nulls += 1 - ((valid[k >> 3] >> np.uint8(k & 7)) & np.uint8(1))
+    return nulls > 0
+
+
+@inner(forceinline=True)
+def first_of(batch, child, each):
+    """Where the first value of a column lies."""
+    return words_at(child.buffers, 2)[1] + (child.offset + batch.offset) * each
+
+
+@inner
+def let_go(address):
+    """Compiled code has seen where everything of an exported batch lies. Who exported it holds its memory."""
+    batch = record_at(address, ArrowArray)
+    if batch.release:  # Arrow's function returns nothing, so what `call` returns means nothing
+        call(batch.release, address)
+
+
+@on_demand
+def release(address):
+    """The same, from Python."""
+    let_go(address)
+    return 1

@@ -1,0 +1,153 @@
+"""What is pushed into a live join, on its way to the engine.
+
+push ──▶ small and plain? ──▶ one compiled call
+          └─▶ check ──▶ late? ──▶ prepare ──▶ engine
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.access.tuples import Tuples
+from streamjoin.codegen.records import Array
+from streamjoin.engine import Engine
+from streamjoin.intake.batches import as_batch, as_table
+from streamjoin.intake.packed import PackedRows, columns_of
+from streamjoin.intake.prepare import Intake
+from streamjoin.interrupts import Section
+from streamjoin.live.progress import Progress
+from streamjoin.live.stream import Stream
+from streamjoin.options import LONGEST_BATCH
+from streamjoin.plan.plan import Plan
+from streamjoin.results.output import Output
+from streamjoin.results.rows import take_rows
+
+Row = tuple[Any, ...] | list[Any] | dict[str, Any]
+CHUNK = LONGEST_BATCH  # tuples of one push after which workers are told what has expired
+
+
+class Arrivals:
+    """Takes batches of both sides. `section.under_way` names the push from its first change on."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        intake: Intake,
+        streams: tuple[Stream, Stream],
+        progress: Progress,
+        engine: Engine,
+        output: Output,
+        section: Section,
+        *,
+        shedding: bool,
+    ) -> None:
+        self._plan, self._intake, self._streams, self._progress = plan, intake, streams, progress
+        self._engine, self._output, self._section = engine, output, section
+        self._timely, self._shedding = progress.timely, shedding
+        self._quick = progress.timely and not shedding
+
+    def take_rows(self, side: int, rows: Sequence[Row], moment: int) -> None:
+        """Takes tuples or dicts of values."""
+        stream = self._streams[side]
+        if self._quick and stream.packed is not None and stream.packed.fill(rows):
+            if self._take_quickly(side, stream.packed, moment):
+                return
+        self.take(side, columns_of(stream.name, rows, stream.schema), moment)
+
+    def take(self, side: int, data: Any, moment: int) -> None:
+        """Takes a batch, as a whole or not at all, that came at a moment (of `time.perf_counter_ns`)."""
+        stream = self._streams[side]
+        if self._quick and (batch := as_batch(data, stream.schema)) is not None:
+            if self._take_quickly(side, batch, moment):
+                return
+        table = as_table(stream.name, data, stream.schema)
+        shed = table.num_rows - self._engine.admit(side, table.num_rows) if self._shedding else 0
+        admitted = table = table.slice(0, table.num_rows - shed)
+        times, late = stream.times(table), None
+        if times is not None and self._timely and (late := stream.late_rows(table, times)) is not None:
+            on_time = np.flatnonzero(~late)
+            table, times = take_rows(table, on_time), times[on_time]
+        first_position = stream.pushed
+        if self._plan.window.by_rows or times is None:
+            at = np.arange(first_position, first_position + table.num_rows, dtype=np.int64)
+        else:
+            at = times
+        number = self._output.sides[side].rows.next
+        batch, kept = self._intake.prepare(side, table, at, self._streams[1 - side].pushed, number)
+        self._section.under_way = stream.push  # from here on the tuples are part of the join: what goes wrong ends it
+        stream.shed += shed
+        if late is not None:
+            stream.set_aside(take_rows(admitted, np.flatnonzero(late)))
+        if kept is not None and self._output.preserves(side):
+            others = np.flatnonzero(~kept)
+            self._output.set_aside(side, take_rows(table, others), at[others], None if times is None else times[others])
+        self._accept(side, table, times, batch, kept, moment)
+
+    def _take_quickly(self, side: int, batch: pa.RecordBatch | PackedRows, moment: int) -> bool:
+        """Takes a small batch as it is, if it can be done."""
+        stream, section = self._streams[side], self._section
+        rows = self._output.room_for(side, batch.num_rows)
+        section.under_way = stream.push
+        taken = partial(self._taken, side, batch, moment)
+        horizon = self._engine.push(side, batch, stream.watermark, taken, rows)
+        if horizon is None:
+            section.under_way = None  # it has changed nothing
+            return False
+        if self._output.concerned(1 - side, horizon):
+            self.moved_on()
+        return True
+
+    def _accept(
+        self, side: int, table: pa.Table, times: Array | None, batch: Tuples, kept: Array | None, moment: int
+    ) -> None:
+        stream, rows = self._streams[side], table
+        if kept is not None:
+            rows = take_rows(table, np.flatnonzero(kept))
+        if rows.num_rows:
+            kept_times = times if times is None or kept is None else times[kept]
+            self._output.append(side, rows, batch.at, kept_times, moment)
+        counted = np.arange(table.num_rows + 1) if kept is None else np.concatenate([[0], np.cumsum(kept)])
+        step = max(table.num_rows, 1) if self._engine.at_once else CHUNK
+        for begin in range(0, table.num_rows, step):
+            end = min(begin + step, table.num_rows)
+            self._engine.arrive(side, batch.part(int(counted[begin]), int(counted[end])))
+            stream.pushed += end - begin
+            if times is not None:
+                stream.watermark.advance(times[begin:end])
+            self._expire()
+        self.moved_on()
+
+    def _taken(
+        self,
+        side: int,
+        batch: pa.RecordBatch | PackedRows,
+        moment: int,
+        newest: int,
+        r: Array | None,
+        s: Array | None,
+        nulls: bool | None,
+    ) -> None:
+        """The engine has taken a batch as it is, with these results; others may follow from now on."""
+        stream = self._streams[side]
+        times = stream.times(batch) if self._output.wants_times else None
+        self._output.taken(side, batch, newest, times, moment, r, s, nulls)
+        stream.pushed += batch.num_rows
+
+    def moved_on(self) -> None:
+        """The input has come further: what has expired goes, what is complete is handed out."""
+        self.note()
+        self._expire()
+
+    def note(self, ended: bool = False) -> None:
+        """Tells the output how far the input has come; its results follow."""
+        r, s = (payload.rows.next for payload in self._output.sides)
+        self._output.note(self._progress.snapshot((r, s), ended))
+
+    def _expire(self) -> None:
+        r, s = self._streams
+        self._engine.expire(self._progress.horizons(), (r.pushed, s.pushed))

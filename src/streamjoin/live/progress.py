@@ -1,0 +1,42 @@
+"""How far both streams of a live join have come, and what follows from it."""
+
+from __future__ import annotations
+
+from streamjoin.engine import PerSide
+from streamjoin.live.stream import Stream
+from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.results.stage import Snapshot
+from streamjoin.windows import SINCE_EVER
+
+
+class Progress:
+    """What the watermarks and counts of both sides mean for the window."""
+
+    def __init__(self, plan: Plan, streams: tuple[Stream, Stream], timely: bool) -> None:
+        """`timely`: is lateness a matter here?"""
+        self._window, self._streams, self.timely = plan.window, streams, timely
+
+    def mark(self) -> int:
+        """Below this time no tuple follows on either side."""
+        if not self.timely:
+            return SINCE_EVER
+        return min(stream.watermark.value for stream in self._streams)
+
+    def horizons(self) -> PerSide:
+        """By side: tuples below this place meet no further arrival."""
+        return self._horizon(0), self._horizon(1)
+
+    def _horizon(self, stored: int) -> int:
+        side, window = 1 - stored, self._window
+        stream = self._streams[side]
+        place = stream.pushed if window.by_rows else stream.watermark.value
+        return window.horizon(SIDES[side], place, self._streams[stored].pushed)
+
+    def snapshot(self, numbers: PerSide, ended: bool) -> Snapshot:
+        """The input as it is now, with so many tuples that may match."""
+        horizons = self.horizons()
+        if self._window.by_rows:
+            passed = horizons
+        else:
+            passed = self._streams[1].watermark.value, self._streams[0].watermark.value
+        return Snapshot(numbers, self.mark(), horizons, passed, ended)

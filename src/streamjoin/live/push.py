@@ -1,0 +1,111 @@
+"""One push in one compiled call: late? - prepare - insert - find - refine - expire, each by its address.
+
+It serves every access path and predicate, so it is compiled once per machine. It takes a batch as a whole, or declines
+before it has changed anything.
+"""
+
+from __future__ import annotations
+
+from streamjoin.access.records import FULL, Probing, Stored
+from streamjoin.codegen.intrinsics import address_of, call, record_at
+from streamjoin.codegen.jit import inner, on_demand
+from streamjoin.codegen.records import Address, Record, Word
+from streamjoin.intake.arrive import Plain, take
+from streamjoin.intake.exported import let_go
+from streamjoin.results.plain_kernels import Kept
+from streamjoin.windows import FOREVER, SINCE_EVER
+from streamjoin.windows.kernels import earliest
+from streamjoin.windows.watermark import Mark
+
+DECLINED, TAKEN, MORE, FAULT = range(4)  # what `push` returns; MORE: take the pairs and call again
+
+
+class Push(Record):
+    """What pushes of one side need."""
+
+    plain: Address  # Plain: the batch
+    own: Address  # Stored: the window of this side,
+    opposite: Address  # and the other's
+    take_in: Address  # function: of `own`
+    search: Address  # Probing
+    keep: Address  # function: of `rows`,
+    rows: Address  # Kept: where rows are kept for results; 0 if somebody else does it
+    nulls: Word  # do some of them have null where the predicate does not look?
+    phase: Word  # where to go on after MORE
+    last: Word  # are there no more candidates than `find` has filled in?
+    horizon: Word  # below this place nothing of the other side will be met
+
+
+READY, REFINING = range(2)  # phases
+
+
+@on_demand
+def push(address):
+    """Has an exported batch join. After FAULT the search knows why."""
+    way = record_at(address, Push)
+    plain, search = record_at(way.plain, Plain), record_at(way.search, Probing)
+    own, opposite = record_at(way.own, Stored), record_at(way.opposite, Stored)
+    if way.phase == READY:
+        if not take(plain, way.plain) or not insert(way, plain, own):
+            let_go(plain.exported)
+            return DECLINED
+        if way.rows:
+            kept = record_at(way.rows, Kept)
+            kept.exported, kept.first = plain.exported, plain.first
+            way.nulls = call(way.keep, way.rows)
+        let_go(plain.exported)
+        own.stop = max(own.stop, plain.first + plain.rows)
+        mark = record_at(plain.mark, Mark)
+        mark.newest = max(mark.newest, plain.newest)
+        aim(search, plain, opposite, way.opposite)
+        find(way, search, opposite)
+    while True:
+        outcome = call(search.refine, way.search)
+        if search.fault[0]:
+            return FAULT
+        if outcome == FULL:
+            return MORE
+        if way.last:
+            break
+        find(way, search, opposite)
+    way.phase = READY
+    expire(way, plain, opposite)
+    return TAKEN
+
+
+@inner
+def insert(way, plain, own):
+    own.source, own.begin, own.end = address_of(plain, "batch"), 0, plain.rows
+    return call(way.take_in, way.own) != 0
+
+
+@inner
+def aim(search, plain, opposite, stored):
+    """A batch is about to look at all of the other side's window."""
+    search.batch, search.first, search.end, search.stored = address_of(plain, "batch"), 0, plain.rows, stored
+    search.low, search.high, search.newest = opposite.oldest, opposite.stop, opposite.stop - 1
+    search.count = search.run = search.step = search.row = search.ordered = 0
+    search.at_range = search.at_place = search.found = 0
+
+
+@inner
+def find(way, search, opposite):
+    way.last = call(opposite.find, way.search)
+    way.phase = REFINING
+
+
+@inner
+def expire(way, plain, opposite):
+    """Forgets what nothing that may follow on this side reaches."""
+    mark = record_at(plain.mark, Mark)
+    reached = earliest(mark.newest, mark.max_delay, mark.promised)
+    if reached == SINCE_EVER:
+        return
+    lower = plain.lower
+    if lower < 0:
+        way.horizon = reached + lower if reached >= SINCE_EVER - lower else SINCE_EVER
+    else:
+        way.horizon = reached + lower if reached <= FOREVER - lower else FOREVER
+    if way.horizon > SINCE_EVER:
+        opposite.horizon = way.horizon
+        call(opposite.expire, way.opposite)

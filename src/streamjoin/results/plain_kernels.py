@@ -1,0 +1,151 @@
+"""Rows of plain values: copied in, looked up, and put together, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray
+
+from streamjoin.codegen.intrinsics import pointer, record_at, records_at, words_at
+from streamjoin.codegen.jit import inner, on_demand
+from streamjoin.codegen.records import Address, PerSide, Record, Word
+from streamjoin.intake.exported import ArrowArray, first_of, has_null
+
+SHIFT = 12
+BLOCK = 1 << SHIFT  # rows
+TILE = 256  # results whose rows are looked up at a time
+
+
+class Cell(Record):
+    """A column of the rows of a side."""
+
+    child: Word  # which one of a batch
+    each: Word  # bytes of a value
+    offset: Word  # where it lies in a row
+
+
+class Kept(Record):
+    """The rows of a side."""
+
+    exported: Address  # ArrowArray: a batch to be kept
+    first: Word  # the number of its first row
+    cells: Address  # Cell
+    cell_count: Word
+    row: Word  # bytes from one row to the next
+    blocks: Address  # int64: where blocks lie,
+    first_block: Word  # from this one on
+
+
+class Source(Record):
+    """A column of the results."""
+
+    side: Word
+    each: Word
+    offset: Word  # in a row of that side
+    start: Address  # where the column's values go
+
+
+class Gather(Record):
+    """Results to be put together."""
+
+    kept: PerSide  # addresses of Kept
+    numbers: PerSide  # int64: tuple numbers
+    count: Word
+    done: Word  # results in the block so far
+    sources: Address  # Source
+    source_count: Word
+
+
+@inner
+def spread_column(each, to, row, source, count):
+    """Copies values that lie side by side to the same place of rows."""
+    if each == 16:
+        pairs, values = carray(pointer(to), (1 << 60,), np.uint64), carray(pointer(source), (1 << 60,), np.uint64)
+        for k in range(count):
+            pairs[k * (row // 8)], pairs[k * (row // 8) + 1] = values[2 * k], values[2 * k + 1]
+    elif each == 8:
+        rows, values = carray(pointer(to), (1 << 60,), np.uint64), carray(pointer(source), (1 << 60,), np.uint64)
+        for k in range(count):
+            rows[k * (row // 8)] = values[k]
+    elif each == 4:
+        halves, small = carray(pointer(to), (1 << 60,), np.uint32), carray(pointer(source), (1 << 60,), np.uint32)
+        for k in range(count):
+            halves[k * (row // 4)] = small[k]
+    else:
+        bytes_, single = carray(pointer(to), (1 << 60,), np.uint8), carray(pointer(source), (1 << 60,), np.uint8)
+        for k in range(count):
+            for b in range(each):
+                bytes_[k * row + b] = single[k * each + b]
+
+
+@on_demand
+def keep(address):
+    """Copies an exported batch, for which there is room. 1 if some of its values are null."""
+    kept = record_at(address, Kept)
+    array, cells = record_at(kept.exported, ArrowArray), records_at(kept.cells, kept.cell_count, Cell)
+    children, blocks, nulls = words_at(array.children, array.n_children), words_at(kept.blocks, 1 << 60), False
+    for c in range(kept.cell_count):
+        child, each = record_at(children[cells[c].child], ArrowArray), cells[c].each
+        nulls |= has_null(child, child.offset + array.offset, array.length)
+        source, done = first_of(array, child, each), 0
+        while done < array.length:
+            number = kept.first + done
+            inside = number & (BLOCK - 1)
+            count = min(array.length - done, BLOCK - inside)
+            to = blocks[(number >> SHIFT) - kept.first_block] + inside * kept.row + cells[c].offset
+            spread_column(each, to, kept.row, source + done * each, count)
+            done += count
+    return np.int64(nulls)
+
+
+@inner
+def look_up(kept, numbers, first, count, places):
+    """Where rows lie. False if one of them is nobody's."""
+    blocks, row, base = words_at(kept.blocks, 1 << 60), kept.row, kept.first_block
+    for k in range(count):
+        number = numbers[first + k]
+        if number < 0:
+            return False
+        places[k] = blocks[(number >> SHIFT) - base] + (number & (BLOCK - 1)) * row
+    return True
+
+
+@inner
+def collect(source, places, count, done):
+    """The values of one column, from rows to their places side by side."""
+    each, offset = source.each, source.offset
+    if each == 16:
+        pairs = carray(pointer(source.start), (1 << 60,), np.uint64)
+        for k in range(count):
+            value = carray(pointer(places[k] + offset), (2,), np.uint64)
+            pairs[2 * (done + k)], pairs[2 * (done + k) + 1] = value[0], value[1]
+    elif each == 8:
+        out = carray(pointer(source.start), (1 << 60,), np.uint64)
+        for k in range(count):
+            out[done + k] = carray(pointer(places[k] + offset), (1,), np.uint64)[0]
+    elif each == 4:
+        small = carray(pointer(source.start), (1 << 60,), np.uint32)
+        for k in range(count):
+            small[done + k] = carray(pointer(places[k] + offset), (1,), np.uint32)[0]
+    else:
+        single = carray(pointer(source.start), (1 << 60,), np.uint8)
+        for k in range(count):
+            for b in range(each):
+                single[(done + k) * each + b] = carray(pointer(places[k] + offset), (each,), np.uint8)[b]
+
+
+@on_demand
+def gather(address):
+    """Puts results together. 0 if one of them has nobody on a side."""
+    asked = record_at(address, Gather)
+    sources, places = records_at(asked.sources, asked.source_count, Source), np.empty((2, TILE), np.int64)
+    for first in range(0, asked.count, TILE):
+        count = min(TILE, asked.count - first)
+        for side in range(2):
+            if asked.kept[side]:
+                kept, numbers = record_at(asked.kept[side], Kept), words_at(asked.numbers[side], asked.count)
+                if not look_up(kept, numbers, first, count, places[side]):
+                    return 0
+        for c in range(asked.source_count):
+            collect(sources[c], places[sources[c].side], count, asked.done + first)
+    asked.done += asked.count
+    return 1
