@@ -8,7 +8,7 @@ PYTEST_ARGS ?=
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint attack soak bench bench-check wheel lock clean
+.PHONY: help setup demo test lint attack soak bench bench-check docs docs-serve wheel lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +56,13 @@ bench: $(STAMP) ## the benchmarks
 
 bench-check: $(STAMP) ## tables against other engines; names what fell by more than 15 % of benchmarks/recorded.json
 	$(BIN)/streamjoin bench check
+
+docs: $(STAMP) ## the documentation site in build/site, all links checked
+	$(BIN)/python docs/site.py
+	$(BIN)/zensical build --strict
+
+docs-serve: docs ## the same on http://localhost:8000
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
 
 wheel: $(STAMP) ## a wheel in dist/ that brings compiled kernels, so that a first join need not wait
 	STREAMJOIN_SHIP=1 $(BIN)/python -m hatchling build -t wheel

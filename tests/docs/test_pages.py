@@ -1,0 +1,66 @@
+"""The documentation: its Python runs, its links lead somewhere, and the site's menu has every page."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs"
+BLOCK = re.compile(r"(?ms)(?<!<!-- a sketch -->\n)^```python\n(.*?)^```")
+ELSEWHERE = {"testing.md"}  # tests/testing runs it
+PAGES = sorted(
+    str(path.relative_to(DOCS))
+    for path in DOCS.rglob("*.md")
+    if path.name not in ELSEWHERE and BLOCK.search(path.read_text(encoding="utf-8"))
+)
+
+
+@pytest.fixture(scope="module")
+def site() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("site_of_docs", DOCS / "site.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(page: Path) -> None:
+    """Runs the blocks of a page one after the other, as a reader would."""
+    text = page.read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__name__": page.stem}
+    for block in BLOCK.finditer(text):
+        line = text[: block.start(1)].count("\n")
+        exec(compile("\n" * line + block[1], str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_code_of_a_page_runs(page: str) -> None:
+    run(DOCS / page)
+
+
+def test_links_lead_somewhere(site: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "TARGET", tmp_path / "docs")
+    assert site.gather() == []
+    page = tmp_path / "docs" / "start.md"
+    wrong = {"start.md": page.read_text(encoding="utf-8") + "[a](nowhere.md) [b](start.md#nothing) [c](#next)"}
+    assert [text.split(" leads")[0] for text in site.broken(wrong) if "nowhere" in text or "start.md#" in text] == [
+        "start.md: nowhere.md",
+        "start.md: start.md#nothing",
+    ]
+
+
+def test_the_menu_has_every_page(site: ModuleType) -> None:
+    menu = (ROOT / "zensical.toml").read_text(encoding="utf-8")
+    listed = set(re.findall(r'"([\w/.-]+\.md)"', menu))
+    found = set(site.pages())
+    assert listed <= found
+    inside = {name for name in found if name.split("/")[0] in ("decisions", "algorithms", "examples")}
+    assert found - inside - listed == {"contents.md"}
