@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from streamjoin.windows.interval import interval as interval
     from streamjoin.windows.last import last as last
     from streamjoin.windows.tumbling import tumbling as tumbling
+    from streamjoin.windows.valid import valid as valid
 
 _EXPRESSIONS = ("r", "s", "when", "cast", "div", "lit", *PUBLIC)
 _ERRORS = (
@@ -50,6 +51,7 @@ _HOMES = {
     "join": "streamjoin.api",
     "Join": "streamjoin.live.join",
     "Punctuation": "streamjoin.results.output",
+    "valid": "streamjoin.windows.valid",
     **dict.fromkeys(CHOSEN, "streamjoin.kinds"),
     "explain": "streamjoin.api",
     "Explanation": "streamjoin.plan.explain",

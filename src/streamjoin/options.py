@@ -81,12 +81,15 @@ class Options:
         "SQL text, an expression of sj.r and sj.s, or a function of two tuples",
         Word(WINDOW, 'SQL, as "r.x BETWEEN s.a - 10 AND s.a + 10"'),
     )
-    within: Any = required(
-        "the window",
-        f'"15 minutes", an integer, {either(f"{name}()" for name in KINDS)}',
-        Word(WINDOW, SPELLINGS, f"a window; write {SPELLINGS}", spelled),
+    within: Any = option(
+        None,
+        "the window; tables may do without one",
+        takes=f'"15 minutes", an integer, {either(f"{name}()" for name in KINDS)}',
+        word=Word(WINDOW, SPELLINGS, f"a window; write {SPELLINGS}", spelled),
     )
-    time: str | tuple[str, str] | None = option(None, "the time column, or one of each side")
+    time: Any = option(
+        None, "the time column, or one of each side; or since when and until when tuples are valid, as sj.valid()"
+    )
     how: str = option(
         INNER.name,
         "the join type: which rows without a partner come out, or whether r comes out alone",
@@ -278,16 +281,22 @@ class Options:
         return kind_of(self.how, self.take, self.aggregate, self.select)
 
     @property
-    def times(self) -> tuple[str, str] | None:
-        """The time columns of r and of s."""
+    def times(self) -> tuple[Any, Any] | None:
+        """The time columns of r and of s; of tuples that are valid for a while, what `sj.valid` has made."""
         if self.time is None:
             return None
-        both = (self.time, self.time) if isinstance(self.time, str) else self.time
-        if not _are_names(both):
+        both = self.time if isinstance(self.time, (tuple, list)) else (self.time, self.time)
+        if not _are_names([name.since if _is_valid(name) else name for name in both]):
             raise SchemaError(
-                f'time={shown(self.time)} must name one column, time="ts", or one of each side, time=("r_ts", "s_ts")'
+                f'time={shown(self.time)} must name one column, time="ts", or one of each side, time=("r_ts", "s_ts"); '
+                'a side may have sj.valid("from", "to") instead'
             )
         return both[0], both[1]
+
+    @property
+    def valid(self) -> bool:
+        """Are tuples of a side valid for a while?"""
+        return any(map(_is_valid, self.times or ()))
 
     @property
     def rates(self) -> tuple[float, float] | None:
@@ -342,6 +351,10 @@ def from_text(name: str, text: str) -> Any:
 
 def _are_names(both: Any) -> bool:
     return isinstance(both, (tuple, list)) and len(both) == 2 and all(isinstance(name, str) for name in both)
+
+
+def _is_valid(name: Any) -> bool:
+    return hasattr(name, "since")
 
 
 def _are_suffixes(both: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from functools import partial
 from itertools import pairwise
@@ -44,7 +45,9 @@ def join(
         ),
     ],
     right: Annotated[str, _own(INPUT, "The right input, s in the predicate; - is standard input.")],
-    time: Annotated[str | None, _own(WINDOW, "The time column, if both sides call it the same.")] = None,
+    time: Annotated[
+        str | None, _own(WINDOW, "The time column, if both sides call it the same; or valid(FROM,TO).")
+    ] = None,
     time_left: Annotated[str | None, _own(WINDOW, "The left side's time column.")] = None,
     time_right: Annotated[str | None, _own(WINDOW, "The right side's time column.")] = None,
     output: Annotated[
@@ -115,8 +118,10 @@ def join(
     --on "r.price BETWEEN s.bid - 0.05 AND s.ask + 0.05" -o pairs.parquet
     """
     check_engine(context, engine)
-    options["time"] = _times(time, time_left, time_right)
+    options["time"] = _times(time, time_left, time_right, needed=options["within"] is not None or engine == PIPELINE)
     if engine == PIPELINE:
+        if options["within"] is None:
+            raise typer.BadParameter("streams need a window; name it with --within")
         pipeline(context.params, options, as_json)
         return
     if left == right == "-":
@@ -131,7 +136,7 @@ def join(
     s = _source(right, "right", right_format, right_encoding)
     words = tuple(null or ())
     if explain:
-        schemas = [source.schema(column, words) for source, column in zip((r, s), options["time"], strict=True)]
+        schemas = [source.schema(column, words) for source, column in zip((r, s), _named(options), strict=True)]
         _explain(schemas, request, rate, as_json)
         return
     if output is None:
@@ -169,7 +174,7 @@ def _run(
     moments = [perf_counter()]
     with progress(shown.note) as stage:
         tables = []
-        for source, time in zip((r, s), request["time"], strict=True):
+        for source, time in zip((r, s), _named(request), strict=True):
             stage(f"reading {source}")
             tables.append(source.read(time, nulls, partial(gaps.__setitem__, source)))
         target.check(*(table.schema for table in tables))
@@ -231,8 +236,26 @@ def _explain(sides: list[Any], request: dict[str, Any], rate: Any, as_json: bool
     print(json.dumps(plan.to_dict(), default=str) if as_json else plan)
 
 
-def _times(both: str | None, left: str | None, right: str | None) -> tuple[str, str]:
+def _times(both: str | None, left: str | None, right: str | None, needed: bool) -> tuple[Any, Any] | None:
     first, second = left or both, right or both
+    if first is None and second is None and not needed:
+        return None
     if first is None or second is None:
         raise typer.BadParameter("name the time column with --time, or with --time-left and --time-right")
+    return _time(first), _time(second)
+
+
+def _time(text: str) -> Any:
+    """A column, or since when and until when rows are valid."""
+    found = re.fullmatch(r"valid\((.+),(.+)\)", text.strip())
+    if found is None:
+        return text
+    from streamjoin.windows.valid import valid
+
+    return valid(found[1].strip(), found[2].strip())
+
+
+def _named(options: dict[str, Any]) -> tuple[str, str]:
+    """The time columns by name, for readers of text; "" where there is none."""
+    first, second = (name if isinstance(name, str) else "" for name in options["time"] or ("", ""))
     return first, second

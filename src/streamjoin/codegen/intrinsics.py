@@ -17,6 +17,7 @@ from streamjoin.codegen.records import RecordType
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 FARTHEST = float(np.float32(1e19))  # coordinates end here: their squares are still finite in float32
+ENDLESS = 9.2e18  # integers from here on are the ends of 64 bits, which stand for no end
 
 
 @inner(forceinline=True)
@@ -81,8 +82,9 @@ def coordinate(value, origin):
 
 @inner(forceinline=True)
 def axis(value):
-    """A value where NaN is above everything, as infinity is."""
-    return np.inf if value != value else np.float64(value)
+    """A value where NaN is above everything, as infinity is, and so are integers that stand for no end."""
+    wide = np.inf if value != value else np.float64(value)
+    return np.inf if wide >= ENDLESS else -np.inf if wide <= -ENDLESS else wide
 
 
 @intrinsic

@@ -209,22 +209,27 @@ def compiling(program: Program) -> Iterator[None]:
 
 
 def times_of(plan: Plan, side: str, table: pa.Table) -> Array:
-    """A side's time column in ticks."""
+    """A side's time column in ticks; without one all times are equal."""
     name = plan.times[side]
-    array = flat(table.column(name))
+    if name is None:
+        return np.zeros(table.num_rows, np.int64)
+    return ticks_of(flat(table.column(name)), f"{side}.{name}", str(plan.unit))
+
+
+def ticks_of(array: pa.Array, name: str, unit: str) -> Array:
+    """Times in ticks of a unit."""
     if array.null_count:
         row = int(np.argmax(as_numpy(array.is_null())))
         raise DataError(
-            f"{side}.{name} is null in row {row} of {len(array)}: a tuple without a time lies in no window; "
+            f"{name} is null in row {row} of {len(array)}: a tuple without a time lies in no window; "
             "filter such rows out before joining"
         )
     try:
-        if plan.unit == "int":
+        if unit == "int":
             return as_numpy(cast(array, pa.int64()))
         zone = getattr(array.type, "tz", None)
-        return as_numpy(cast(array, pa.timestamp(str(plan.unit), zone)))
+        return as_numpy(cast(array, pa.timestamp(unit, zone)))
     except pa.ArrowInvalid as error:
         raise DataError(
-            f"{side}.{name} has a time that does not fit 64 bits in the joint unit "
-            f"{plan.unit}: {str(error).splitlines()[0]}"
+            f"{name} has a time that does not fit 64 bits in the joint unit {unit}: {str(error).splitlines()[0]}"
         ) from error

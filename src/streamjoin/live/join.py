@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from streamjoin import metrics
 from streamjoin.engine import Engine, Setup, open_engine
-from streamjoin.errors import ClosedError, OptionError, SchemaError, StreamjoinError, WindowError, shown
+from streamjoin.errors import ClosedError, OptionError, SchemaError, StreamjoinError, UnsupportedError, WindowError, shown
 from streamjoin.intake.prepare import Intake
 from streamjoin.interrupts import Section
 from streamjoin.keywords import constructed
@@ -65,6 +65,8 @@ class Join(Reading):
                 raise SchemaError(f"{side}= must be a pyarrow.Schema, not {type(schema).__name__}")
         r, s = widened(options.r), widened(options.s)
         options.kind.only(LIVE, how=HOWS)
+        if options.valid:
+            raise UnsupportedError("sj.valid() is not supported on live streams yet; sj.join of two tables has it")
         self.plan: Plan = make_plan(r, s, options.for_engine(LIVE))
         ordered, punctuations = options.ordered, options.punctuations
         if (ordered or punctuations) and self.plan.unit is None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from streamjoin.algorithms import ALGORITHMS, DEVICE, THREADS
 from streamjoin.algorithms.hells import placement
 from streamjoin.options import Options
+from streamjoin.plan.outcome import outcome
 from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.predicate.analysis import Dimension
 from streamjoin.predicate.tree import to_sql
@@ -25,6 +26,7 @@ class Explanation:
     decided: Mapping[str, Any]  # by the engine, for programs
     shown: Mapping[str, str]  # the same for people, by label
     reasons: tuple[str, ...]
+    static: bool = True  # of tables, not of streams
 
     def to_dict(self) -> dict[str, Any]:
         analysis = self.plan.analysis
@@ -34,7 +36,8 @@ class Explanation:
             "equality_keys": [f"{to_sql(r)} = {to_sql(s)}" for r, s in analysis.equalities],
             "band_keys": [_describe(dimension) for dimension in analysis.dimensions],
             "residual": [to_sql(node) for node in analysis.residual],
-            "window": self.plan.window.describe(),
+            "window": self.plan.window.describe() if self.plan.lifetimes is None else "while tuples are valid",
+            **outcome(self.plan, self.static),
             **self.decided,
             "reasons": list(self.reasons),
         }
@@ -49,6 +52,7 @@ class Explanation:
             "equality": facts["equality_keys"] or ["none"],
             "band": facts["band_keys"] or ["none"],
             "residual": facts["residual"] or ["none"],
+            **outcome(self.plan, self.static),
             **{label: [text] for label, text in self.shown.items()},
             "because": list(self.reasons),
         }
@@ -87,17 +91,19 @@ def explain(
     because     1 band key: runs ordered by cell
                 integer times have no unit: one worker is assumed to be enough; workers= would change that
     """
-    return explained(make_plan(schema_r, schema_s, options, static), device_facts)
+    return explained(make_plan(schema_r, schema_s, options, static), device_facts, static)
 
 
-def explained(plan: Plan, device_facts: Callable[[int | str | None], dict[str, Any]]) -> Explanation:
+def explained(
+    plan: Plan, device_facts: Callable[[int | str | None], dict[str, Any]], static: bool = False
+) -> Explanation:
     """The decisions of a plan."""
     decided = {"algorithm": plan.algorithm, "workers": plan.workers, "layout": plan.layout, "access": plan.access}
     shown = {"algorithm": f"{plan.algorithm}{_spread(plan)}"}
     if ALGORITHMS[plan.algorithm].engine == DEVICE:
         decided["device"] = device = device_facts(plan.device)
         shown["device"] = _placed(plan, device)
-    return Explanation(plan, decided, shown | {"access": plan.access}, plan.reasons)
+    return Explanation(plan, decided, shown | {"access": plan.access}, plan.reasons, static)
 
 
 def _placed(plan: Plan, device: dict[str, Any]) -> str:

@@ -17,22 +17,23 @@ from streamjoin.errors import (
     SchemaError,
     StreamjoinError,
     WindowError,
-    cut,
     listed,
     shown,
-    suggest,
 )
-from streamjoin.kinds import PLAIN, Kind
+from streamjoin.kinds import BACKWARD, PLAIN, Kind
 from streamjoin.machine import usable_cores
 from streamjoin.options import Options
 from streamjoin.plan import Choice, Task, Wish, choose, load_of
 from streamjoin.plan.columns import columns, typed
+from streamjoin.plan.times import Lifetimes, lifetimes, time_names, time_unit
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.analysis import Analysis, analyse
 from streamjoin.predicate.resolve import resolve
+from streamjoin.predicate.tree import column, junction
 from streamjoin.windows import asked
 from streamjoin.windows.duration import needs_nanoseconds
-from streamjoin.windows.window import Window
+from streamjoin.windows.every import Every
+from streamjoin.windows.window import Asked, Window
 
 if TYPE_CHECKING:
     from streamjoin.codegen.program import Program
@@ -61,6 +62,7 @@ class Plan:
     reasons: tuple[str, ...] = field(default=())
     any_case: bool = False  # names that differ in case only are the same name
     kind: Kind = PLAIN  # what comes out, its expressions typed
+    lifetimes: Lifetimes | None = None  # if tuples are valid for a while
 
     def program(self) -> Program:
         """The predicate's compiled form; imports the compiler."""
@@ -103,18 +105,24 @@ def make_plan(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
             raise SchemaError(f"{side} has several columns named {listed(twice)}; rename all but one of each")
-    times = _time_names(options.times, schemas)
-    within = asked(options.within)
-    unit = _time_unit(times, schemas, needs_nanoseconds(*within.lengths, options.max_delay))
+    within, lives = asked(options.within), lifetimes(options.times, schemas, options.within)
+    times = time_names(options.times, schemas)
+    unit = time_unit(times, schemas, needs_nanoseconds(*within.lengths, options.max_delay))
     window = within.window(unit)
     if static and window.by_rows and unit is None:
         raise WindowError(
             'a window of rows on tables needs an order of arrival; give time="ts" (rows are taken in its order)'
         )
-    untyped = as_tree(options.on)
-    tree = resolve(untyped, schema_r, schema_s)
+    more = lives.conditions() if lives else []
+    if times["r"] is not None and times["s"] is not None:
+        more += within.conditions(column("r", times["r"]), column("s", times["s"]))
+    untyped = junction("and", [as_tree(options.on), *more])
+    read = lives.extended(schemas) if lives else schemas
+    tree = resolve(untyped, read["r"], read["s"])
     check_size(tree)
     analysis = analyse(tree, _hints(tree, schema_r, schema_s))
+    if not static and not window.bounded:
+        _check_unbounded(within, options.kind, analysis)
     whole = static and algorithm in (AUTO, SEQUENTIAL) and layout == "auto"
     found, reasons = _choose_access(analysis, options.access, algorithm, whole)
     chosen = _choose_workers(analysis, window, found, Wish(algorithm, workers, layout), options.rates)
@@ -136,59 +144,22 @@ def make_plan(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static
         _expected(window, options.rates),
         (*reasons, *chosen.reasons),
         kind=typed(options.kind, schema_r, schema_s),
+        lifetimes=lives,
     )
     columns(plan)  # refuses names that clash
     return plan
 
 
-def _time_names(names: tuple[str, str] | None, schemas: dict[str, pa.Schema]) -> dict[str, str | None]:
-    if names is None:
-        return {"r": None, "s": None}
-    for side, name in zip(SIDES, names, strict=True):
-        if name not in schemas[side].names:
-            hint = suggest(name, schemas[side].names)
-            raise SchemaError(f'{side} has no column "{cut(name)}" to take the time from; {hint}')
-    return dict(zip(SIDES, names, strict=True))
-
-
-def _time_unit(times: dict[str, str | None], schemas: dict[str, pa.Schema], fine: bool) -> str | None:
-    """The common unit of both time columns; the finer one where they differ."""
-    kinds = {}
-    for side in SIDES:
-        name = times[side]
-        if name is None:
-            return None
-        t = schemas[side].field(name).type
-        if pa.types.is_integer(t):
-            kinds[side] = ("integer", "int")
-        elif pa.types.is_timestamp(t):
-            kinds[side] = ("aware timestamp" if t.tz else "naive timestamp", "ns" if t.unit == "ns" else "us")
-        elif pa.types.is_date(t):
-            kinds[side] = ("naive timestamp", "us")
-        else:
-            raise SchemaError(
-                f"{side}.{cut(name)} has type {cut(str(t))}; a time column is an integer or a timestamp: "
-                "convert it before joining"
-            )
-    (kind_r, unit_r), (kind_s, unit_s) = kinds["r"], kinds["s"]
-    if kind_r != kind_s:
-        remedy = (
-            "give both a time zone, or none"
-            if "timestamp" in kind_r and "timestamp" in kind_s
-            else "make both integers of one unit, or both timestamps"
+def _check_unbounded(within: Asked, kind: Kind, analysis: Analysis) -> None:
+    """Refuses streams whose tuples would be kept for ever."""
+    if isinstance(within, Every) and kind.take.name == BACKWARD and analysis.equalities:
+        return  # one version per key is kept
+    if isinstance(within, Every):
+        raise WindowError(
+            'streams need a window, as within="15 minutes", or their tuples would be kept for ever; without one only '
+            'take="backward" with an equality, as in on="r.key = s.key", or two tables'
         )
-        raise SchemaError(
-            f"time columns differ in kind: r.{times['r']} is {_article(kind_r)} "
-            f"({schemas['r'].field(times['r']).type}), s.{times['s']} is {_article(kind_s)} "
-            f"({schemas['s'].field(times['s']).type}); {remedy}"
-        )
-    if unit_r == "int":
-        return "int"
-    return "ns" if "ns" in (unit_r, unit_s) or fine else "us"
-
-
-def _article(kind: str) -> str:
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+    raise WindowError(f'{within!r} has no limit that is the same for all tuples; give one, as most="1 hour"')
 
 
 def _hints(tree: Any, schema_r: pa.Schema, schema_s: pa.Schema) -> tuple[Any, ...]:

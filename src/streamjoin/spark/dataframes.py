@@ -47,6 +47,9 @@ def join_frames(df_r: Any, df_s: Any, options: Options) -> Any:
 def plan_frames(df_r: Any, df_s: Any, options: Options) -> JoinSpec:
     """What would be done with two DataFrames."""
     options = options.for_engine(SPARK)
+    if options.valid or options.within is None:
+        what = "sj.valid()" if options.valid else "a join without within="
+        raise UnsupportedError(f"{what} is not supported on Spark DataFrames yet; sj.join of two tables has it")
     options.kind.only(SPARK)
     frames = {"r": df_r, "s": df_s}
     streaming = {side: bool(df.isStreaming) for side, df in frames.items()}

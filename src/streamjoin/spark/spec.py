@@ -110,7 +110,7 @@ class JoinSpec:
         if state is not None:
             size = f"{state['rows']:,} rows, about {state['bytes'] / 1e6:,.1f} MB"
             shown["state"] = f"{size}, and what the watermark waits for"
-        return Explanation(self.plan, decided, shown, self.reasons)
+        return Explanation(self.plan, decided, shown, self.reasons, not self.streaming)
 
     def _copies(self) -> tuple[float, float]:
         """Per tuple of r and of s; what is wide on the axis of the buckets is taken to be on one side."""

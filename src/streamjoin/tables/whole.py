@@ -34,6 +34,7 @@ from streamjoin.tables.gather import Tuples, in_order, side_by_side
 from streamjoin.tables.layout import Layout, lay_out
 from streamjoin.tables.search import Test, Work, search, tasks
 from streamjoin.tables.side import Side, prepare
+from streamjoin.tables.validity import with_lifetimes
 from streamjoin.tables.window import on_axis, places
 
 SMALL = 1 << 15  # rows of both sides that one thread joins before others have begun
@@ -53,11 +54,13 @@ def join_tables(left: Any, right: Any, options: Options) -> Any:
     tables = {"r": to_arrow(left, "the left table (r)"), "s": to_arrow(right, "the right table (s)")}
     plan = make_plan(tables["r"].schema, tables["s"].schema, options.for_engine(TABLES), static=True)
     if options.ordered and plan.unit is None:
-        raise SchemaError('ordered=True needs time columns; give time="ts"')
+        raise SchemaError(f"ordered=True {_timeless(plan)}")
     stats: dict[str, Any] = {} if options.stats is None else options.stats
     stats.update(algorithm=plan.algorithm, access=plan.access, workers=plan.workers)
     foreign = is_foreign_frame(left)
-    if not plan.kind.plain:
+    if plan.lifetimes is not None:
+        tables = with_lifetimes(plan.lifetimes, tables)
+    if not plan.kind.plain or plan.lifetimes is not None:
         return _join_kind(plan, (left, right), tables, stats, options.ordered)
     if ALGORITHMS[plan.algorithm].engine != INLINE:
         from streamjoin.tables.replay import replay
@@ -75,6 +78,13 @@ def join_tables(left: Any, right: Any, options: Options) -> Any:
     return gather((left, right), (tables["r"], tables["s"]), rows, result_schema(plan))
 
 
+def _timeless(plan: Plan) -> str:
+    """Why results have no times."""
+    if plan.lifetimes is not None:
+        return "does not go with valid(): a tuple that is valid for a while has no time"
+    return 'needs time columns; give time="ts"'
+
+
 def _join_kind(
     plan: Plan, frames: tuple[Any, Any], tables: dict[str, pa.Table], stats: dict[str, Any], ordered: bool
 ) -> Any:
@@ -82,7 +92,7 @@ def _join_kind(
     from streamjoin.tables.kinds import KindJoin
 
     if plan.kind.take.timely and plan.unit is None:
-        raise SchemaError(f'take="{plan.kind.take}" needs time columns; give time="ts"')
+        raise SchemaError(f'take="{plan.kind.take}" {_timeless(plan)}')
     both = tables["r"], tables["s"]
     assembly = Assembly(frames, both, columns(plan))
     if ALGORITHMS[plan.algorithm].engine != INLINE:

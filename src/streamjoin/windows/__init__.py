@@ -69,12 +69,15 @@ def spelled(text: str) -> Any:
 
 
 def asked(within: Any) -> Asked:
-    """What `within=` asks for: a window as its function makes it, or a length, which is the window around a tuple.
+    """What `within=` asks for: a window as its function makes it, a length, the window around a tuple, or none.
 
     >>> asked("15 minutes").window("us").describe()
     '-15m <= s.time - r.time <= 15m'
     """
+    from streamjoin.windows.every import Every
     from streamjoin.windows.interval import Around
     from streamjoin.windows.window import Asked
 
+    if within is None:
+        return Every()
     return within if isinstance(within, Asked) else Around(within)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +10,13 @@ import numpy as np
 
 from streamjoin.codegen.records import Array
 from streamjoin.errors import WindowError, shown
+from streamjoin.predicate.tree import Node, brief
 from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.duration import Length, in_seconds, length_of, showticks, ticks
 from streamjoin.windows.window import Asked, Stay, Window
 
 CLOSED = ("both", "left", "right", "neither")
+_OF_A_ROW = re.compile(r"\b[rs]\s*\.\s*[A-Za-z_`]", re.IGNORECASE)
 _BRACKETS = {("[", "]"): "both", ("[", ")"): "left", ("(", "]"): "right", ("(", ")"): "neither"}
 
 
@@ -49,23 +52,50 @@ class TimeWindow(Window):
     def later_side(self) -> str | None:
         return "s" if self.lower >= 0 else "r" if self.upper <= 0 else None
 
+    @property
+    def bounded(self) -> bool:
+        return self.lower > -FOREVER and self.upper < FOREVER
+
     def identity(self) -> str:
-        return f"{showticks(self.lower, self.unit)} <= s.time - r.time <= {showticks(self.upper, self.unit)}"
+        lower = f"{showticks(self.lower, self.unit)} <= " if self.lower > -FOREVER else ""
+        upper = f" <= {showticks(self.upper, self.unit)}" if self.upper < FOREVER else ""
+        return f"{lower}s.time - r.time{upper}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Interval(Asked):
-    """lower <= s.time - r.time <= upper; `closed` says which ends belong to it."""
+    """lower <= s.time - r.time <= upper; `closed` says which ends belong to it.
 
-    lower: Length
-    upper: Length
+    A bound that is a node is an expression over one side's columns; `most` limits how far apart two times are besides.
+    """
+
+    lower: Length | Node
+    upper: Length | Node
     closed: str = "both"
+    most: Length | None = None
+
+    def __repr__(self) -> str:
+        most = "" if self.most is None else f", most={self.most!r}"
+        return f"Interval(lower={self.lower!r}, upper={self.upper!r}, closed={self.closed!r}{most})"
 
     @property
     def lengths(self) -> tuple[Any, ...]:
-        return self.lower, self.upper
+        return tuple(
+            part for part in (self.lower, self.upper, self.most) if part is not None and not isinstance(part, Node)
+        )
+
+    def conditions(self, time_r: Node, time_s: Node) -> list[Node]:
+        apart = Node("sub", (time_s, time_r))
+        found = []
+        if isinstance(self.lower, Node):
+            found.append(Node("gt" if self.closed in ("right", "neither") else "ge", (apart, self.lower)))
+        if isinstance(self.upper, Node):
+            found.append(Node("lt" if self.closed in ("left", "neither") else "le", (apart, self.upper)))
+        return found
 
     def window(self, unit: str | None) -> TimeWindow:
+        if isinstance(self.lower, Node) or isinstance(self.upper, Node):
+            return self._by_row(unit)
         lower, upper = ticks(self.lower, unit, "lower bound"), ticks(self.upper, unit, "upper bound")
         if lower > upper:
             raise WindowError(
@@ -79,7 +109,30 @@ class Interval(Asked):
                 f"interval({shown(self.lower)}, {shown(self.upper)}, closed={shown(self.closed)}) "
                 'contains no time difference; use closed="both" or widen it'
             )
+        if self.most is not None:
+            most = self._most(unit)
+            lower, upper = max(lower, -most), min(upper, most)
         return TimeWindow(lower, upper, str(unit))
+
+    def _most(self, unit: str | None) -> int:
+        most = FOREVER if self.most is None else ticks(self.most, unit, "most")
+        if most < 0:
+            raise WindowError(f"most={shown(self.most)} is negative; it says how far apart two times may be")
+        return most
+
+    def _by_row(self, unit: str | None) -> TimeWindow:
+        """The window as far as it is the same for all rows; `conditions` has the rest."""
+        if unit is None:
+            raise WindowError(f'{self!r} needs time columns; give time="ts" or time=("r_time", "s_time")')
+        most = self._most(unit)
+        lower, upper = -most, most
+        if not isinstance(self.lower, Node):
+            lower = max(lower, ticks(self.lower, unit, "lower bound") + (self.closed in ("right", "neither")))
+        if not isinstance(self.upper, Node):
+            upper = min(upper, ticks(self.upper, unit, "upper bound") - (self.closed in ("left", "neither")))
+        if lower > upper:
+            raise WindowError(f"{self!r} contains no time difference; widen most, or move the bounds")
+        return TimeWindow(lower, upper, unit)
 
 
 @dataclass(frozen=True)
@@ -102,15 +155,35 @@ class Around(Asked):
         return TimeWindow(-size, size, str(unit))
 
 
-def interval(lower: Length, upper: Length, closed: str = "both") -> Interval:
+def interval(lower: Any, upper: Any, closed: str = "both", *, most: Length | None = None) -> Interval:
     """The window lower <= s.time - r.time <= upper.
+
+    A bound may be an expression over one side's columns. A pair must then also lie within `most`, which streams need.
 
     >>> interval("-10 min", "5 min", closed="left")
     Interval(lower='-10 min', upper='5 min', closed='left')
+    >>> interval("-r.lookback", "0 s", most="1 hour")
+    Interval(lower=<Node -r.lookback>, upper='0 s', closed='both', most='1 hour')
     """
     if closed not in CLOSED:
         raise WindowError(f"closed={shown(closed)} is not one of {', '.join(CLOSED)}")
-    return Interval(lower, upper, closed)
+    return Interval(_bound(lower), _bound(upper), closed, most)
+
+
+def _bound(given: Any) -> Any:
+    """A length, or the tree of an expression over one side."""
+    from streamjoin.predicate.expressions import Expression
+    from streamjoin.predicate.sql import parse
+
+    if isinstance(given, Expression):
+        node = given.node
+    elif isinstance(given, str) and _OF_A_ROW.search(given):
+        node = parse(given)
+    else:
+        return given
+    if len(node.reads) > 1:
+        raise WindowError(f"the bound {brief(node)} reads both sides; write it into on=, or over one side's columns")
+    return node
 
 
 def spelled(text: str) -> Interval | Length | None:

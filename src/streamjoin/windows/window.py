@@ -10,6 +10,7 @@ import numpy as np
 
 from streamjoin.codegen.records import Array
 from streamjoin.errors import WindowError, shown
+from streamjoin.predicate.tree import Node
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,11 @@ class Window(ABC):
 
     by_rows = False  # places are positions in the stream, otherwise times
     by_arrival = False  # who arrived first matters: only the later of two tuples may look for the earlier
+
+    @property
+    def bounded(self) -> bool:
+        """Does a tuple leave the window some day?"""
+        return True
 
     @abstractmethod
     def bounds(self, side: str, at: Array, opposite: int | Array) -> tuple[Array, Array]:
@@ -78,6 +84,10 @@ class Asked(ABC):
     @abstractmethod
     def lengths(self) -> tuple[Any, ...]:
         """The lengths of time in it."""
+
+    def conditions(self, time_r: Node, time_s: Node) -> list[Node]:
+        """What it asks of a pair besides, given both time columns: bounds that depend on the row."""
+        return []
 
 
 def check_rows(what: str, rows: Any) -> None:

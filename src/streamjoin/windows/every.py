@@ -1,0 +1,46 @@
+"""No window: every pair of two tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamjoin.codegen.records import Array
+from streamjoin.windows import FOREVER, SINCE_EVER
+from streamjoin.windows.window import Asked, Window
+
+
+@dataclass(frozen=True)
+class EveryWindow(Window):
+    """All tuples of the other side, whatever their times are, if they have any."""
+
+    @property
+    def bounded(self) -> bool:
+        return False
+
+    def bounds(self, side: str, at: Array, opposite: int | Array) -> tuple[Array, Array]:
+        return np.full(len(at), SINCE_EVER), np.full(len(at), FOREVER)
+
+    def horizon(self, side: str, watermark: int, opposite: int) -> int:
+        return SINCE_EVER
+
+    @property
+    def retention(self) -> None:
+        return None
+
+    def identity(self) -> str:
+        return "none: every pair"
+
+
+@dataclass(frozen=True)
+class Every(Asked):
+    """`within` left out."""
+
+    @property
+    def lengths(self) -> tuple[Any, ...]:
+        return ()
+
+    def window(self, unit: str | None) -> EveryWindow:
+        return EveryWindow()
