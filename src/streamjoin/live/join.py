@@ -16,7 +16,15 @@ import pyarrow as pa
 
 from streamjoin import metrics
 from streamjoin.engine import Engine, Setup, open_engine
-from streamjoin.errors import ClosedError, OptionError, SchemaError, StreamjoinError, UnsupportedError, WindowError, shown
+from streamjoin.errors import (
+    ClosedError,
+    OptionError,
+    SchemaError,
+    StreamjoinError,
+    UnsupportedError,
+    WindowError,
+    shown,
+)
 from streamjoin.intake.prepare import Intake
 from streamjoin.interrupts import Section
 from streamjoin.keywords import constructed
