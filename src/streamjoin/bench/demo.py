@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from streamjoin.spark.pipeline.stop import Stop
 
 BATCH = 500
+PARTS = 40  # of the streams' time, for a picture of the results
 SPARK_TUPLES, SPARK_BATCHES = 80_000, 10
 
 
@@ -33,14 +34,13 @@ def run(
     tuples: int = 40_000,
     rate: int = 1_000,
     window: str = "15 seconds",
-    report: Callable[[str, float], None] = lambda text, done: None,
+    report: Callable[..., None] = lambda stage, done, stats=None: None,
     algorithm: str = "kang",
     workers: int | str = "auto",
     observe: Callable[[Join], None] = lambda join: None,
 ) -> dict[str, Any]:
-    """Joins so many tuples of each stream and verifies the result. `report` is told what happens and how far it is.
-
-    `observe` gets the join before its first tuple.
+    """Joins so many tuples of each stream and verifies the result. `report` is told what happens, how far it is, and
+    the figures of the join. `observe` gets the join before its first tuple.
 
     Workers hand out results a little after a push; the last ones are there when the join is closed.
     """
@@ -58,14 +58,7 @@ def run(
             join.push_r(sources["r"].batch(BATCH))
             join.push_s(sources["s"].batch(BATCH))
             found += [_pair_times(batch) for batch in join.poll()]
-            elapsed = time.perf_counter() - start
-            stats = join.stats()
-            report(
-                f"{stats['r']['pushed'] / elapsed:>9,.0f} tuples/s per stream   "
-                f"{stats['comparisons'] / elapsed / 1e6:>7.1f} M comparisons/s   {stats['results']:>8,} results   "
-                f"windows {stats['r']['window']:,} | {stats['s']['window']:,}",
-                sources["s"].count / tuples,
-            )
+            report("joining", sources["s"].count / tuples, join.stats())
     elapsed = time.perf_counter() - start
     found += [_pair_times(batch) for batch in join.poll()]
     stats = join.stats()
@@ -85,6 +78,7 @@ def run(
         "algorithm": stats["algorithm"],
         "workers": join.plan.workers,
         "access": stats["access"],
+        "by_time": by_time(got),
         "machine": machine(),
     }
 
@@ -140,6 +134,7 @@ def run_verified(
         "window": window,
         "predicate": BAND,
         "master": spark.sparkContext.master,
+        "by_time": by_time(got),
         "machine": machine(),
     }
 
@@ -182,6 +177,13 @@ def expected_pairs(r: tuple[Array, Array, Array], s: tuple[Array, Array, Array],
     for ts, positions in zip(r[0], partners(r, s, window, equality=False), strict=True):
         pairs.append(np.stack([np.full(len(positions), ts), s[0][positions]], axis=1))
     return np.concatenate(pairs)
+
+
+def by_time(pairs: Array) -> list[int]:
+    """How many results there are in each of equal parts of the streams' time."""
+    if not len(pairs):
+        return []
+    return [int(count) for count in np.histogram(pairs.max(axis=1), bins=PARTS)[0]]
 
 
 def verify(got: Array, expected: Array) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from streamjoin.cli.parameters import EMBEDDED, PIPELINE, check_engine, default, described
+from streamjoin.cli.progress import Live, LiveJoin, sparkline
 from streamjoin.cli.watch import Address, Recording, Watched, watched
 from streamjoin.options import from_text
 
@@ -38,7 +39,8 @@ def demo(
             from streamjoin.bench.demo import run
 
             asked |= {"algorithm": algorithm, "workers": from_text("workers", workers)}
-            figures = run(window=window, report=_Report(), observe=shown.join, **asked)
+            with LiveJoin("the papers' band join") as live:
+                figures = run(window=window, report=live, observe=shown.join, **asked)
     if engine == PIPELINE:
         how = f"Spark {figures['master']}, {figures['batches']} micro-batches"
     else:
@@ -52,10 +54,11 @@ def demo(
         f"{figures['results']:,} results from {figures['tuples_per_stream']:,} tuples of each stream at "
         f"{figures['rate_per_stream']:,.0f} tuples/s per stream: verified, every pair was looked at"
     )
+    curve = sparkline(figures["by_time"], sys.stdout.encoding or "ascii")
+    print(f"results over the streams' time, the windows filling first:\n{curve}")
 
 
 def _on_spark(window: str, asked: dict[str, Any], shown: Watched) -> dict[str, Any]:
-    from streamjoin.cli.progress import Live
     from streamjoin.spark.pipeline.session import check_installed
 
     check_installed()
@@ -64,18 +67,3 @@ def _on_spark(window: str, asked: dict[str, Any], shown: Watched) -> dict[str, A
     tuples = 2 * (asked.get("tuples") or SPARK_TUPLES)
     with Live("the papers' band join on Spark", tuples, shown.pipeline) as live:
         return run_on_spark(window=window, report=live, **asked)
-
-
-class _Report:
-    """Progress on standard error: one line that moves on a terminal, a line every tenth of the way elsewhere."""
-
-    def __init__(self) -> None:
-        self._tenths = -1
-        self._moving = sys.stderr.isatty()
-
-    def __call__(self, text: str, done: float) -> None:
-        if self._moving:
-            print(f"\r\033[K{done:>4.0%}  {text}", end="" if 0 < done < 1 else "\n", file=sys.stderr, flush=True)
-        elif done in (0.0, 1.0) or int(10 * done) > self._tenths:
-            print(f"{done:>4.0%}  {text}", file=sys.stderr, flush=True)
-        self._tenths = int(10 * done)

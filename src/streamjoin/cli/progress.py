@@ -1,6 +1,6 @@
 """Progress on standard error: of files, where a person is looking at it; of a pipeline, everywhere.
 
-A pipeline shows a table that changes on a terminal, and a line now and then elsewhere.
+A running join shows one steady block on a terminal, and a line now and then elsewhere.
 """
 
 from __future__ import annotations
@@ -8,15 +8,21 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from streamjoin.interrupts import Thread, await_end, start
 
 if TYPE_CHECKING:
     from streamjoin.spark.pipeline.pipeline import Figures
 
 EVERY = 5.0  # seconds between two lines where nobody watches
 RECENT = 10  # batches that rates are taken over
+REMIND = 10.0  # seconds without a line after which what takes long is named again
+NAP = 0.1
+LEVELS, PLAIN = "▁▂▃▄▅▆▇█", "_-=#"  # of a curve
+SPARKS = 40  # points of a curve
 
 
 class Stage(Protocol):
@@ -52,8 +58,94 @@ def progress(also: Callable[[str], None] = lambda text: None) -> Iterator[Stage]
         yield stage
 
 
-class Live:
-    """Called with the stage and the figures so far; from the listener's thread as well as from the main one."""
+class Block:
+    """One steady block on a terminal: title, stage, seconds so far, figures. Elsewhere a line now and then.
+
+    What takes long is named at once, and again with the seconds so far while nothing else is said.
+    """
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._stage, self._since = "", time.monotonic()
+        self._rows: list[tuple[str, str]] = []
+        self._rates: deque[float] = deque(maxlen=SPARKS)
+        self._printed = 0.0
+        self._over = False
+        self._screen: Any = None
+        self._thread: Thread | None = None
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live as Screen
+
+            console = Console(stderr=True)
+            self._screen = Screen(console=console, refresh_per_second=4, transient=True, get_renderable=self._table)
+
+    def __enter__(self) -> Self:
+        if self._screen is not None:
+            self._screen.start()
+        else:
+            self._thread = Thread(self._remind, "streamjoin-progress")
+            start([self._thread])
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._over = True
+        if self._screen is not None:
+            self._screen.stop()
+        if self._thread is not None:
+            await_end([self._thread])
+
+    def show(self, stage: str, rows: list[tuple[str, str]], rate: float | None = None) -> None:
+        """What is being done, its figures, and the rate of which a small curve is drawn."""
+        new = stage != self._stage
+        if new:
+            self._stage, self._since = stage, time.monotonic()
+        self._rows = rows
+        if rate is not None:
+            self._rates.append(rate)
+        if self._screen is None and (new or time.monotonic() - self._printed >= EVERY):
+            self._print(self._line())
+
+    def say(self, text: str) -> None:
+        """A line of its own, above the block where there is one."""
+        if self._screen is not None:
+            self._screen.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def _remind(self) -> None:
+        """Names what takes long, where nobody sees a block."""
+        while not self._over:
+            time.sleep(NAP)
+            if self._stage and time.monotonic() - self._printed >= REMIND:
+                self._print(f"{self._stage}: {time.monotonic() - self._since:.0f} s so far")
+
+    def _print(self, text: str) -> None:
+        self._printed = time.monotonic()
+        print(text, file=sys.stderr, flush=True)
+
+    def _line(self) -> str:
+        return ": ".join(
+            [self._stage, *(["   ".join(f"{name} {value}" for name, value in self._rows)] if self._rows else [])]
+        )
+
+    def _table(self) -> Any:
+        from rich.spinner import Spinner
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table.grid(padding=(0, 2))
+        head = Text.assemble((self._title, "bold"), f"  {self._stage}  {time.monotonic() - self._since:.0f} s")
+        table.add_row(Spinner("dots"), head)
+        for name, value in self._rows:
+            table.add_row("", Text(f"{name:<14} {value}", no_wrap=True, overflow="ellipsis"))
+        if self._rows and len(self._rates) > 1:
+            table.add_row("", Text(f"{'rate':<14} {sparkline(self._rates)}", no_wrap=True, overflow="crop"))
+        return table
+
+
+class Live(Block):
+    """Of a pipeline: called with the stage and the figures so far, from the listener's thread and from the main one."""
 
     def __init__(
         self,
@@ -61,38 +153,21 @@ class Live:
         tuples: int | None = None,
         also: Callable[[str, Figures], None] = lambda stage, figures: None,
     ) -> None:
-        self._title, self._tuples, self._also = title, tuples, also
-        self._stage = ""
+        super().__init__(title)
+        self._tuples, self._also = tuples, also
         self._recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
-        self._printed = 0.0
         self._warned = 0
-        self._screen: Any = None
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.live import Live as Screen
-
-            self._screen = Screen(console=Console(stderr=True), refresh_per_second=4, transient=True)
-
-    def __enter__(self) -> Live:
-        if self._screen is not None:
-            self._screen.start()
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        if self._screen is not None:
-            self._screen.stop()
 
     def __call__(self, stage: str, figures: Figures) -> None:
-        if figures.latest and (not self._recent or self._recent[-1] is not figures.latest):
-            self._recent.append(figures.latest)
+        latest, rate = figures.latest, None
+        if latest and (not self._recent or self._recent[-1] is not latest):
+            self._recent.append(latest)
+            rate = 1_000 * (latest.get("rows_in") or 0) / (latest.get("batch_ms") or 1)
         self._also(stage, figures)
-        self._warn(figures.warnings)
-        new, self._stage = stage != self._stage, stage
-        if self._screen is not None:
-            self._screen.update(self._table(figures))
-        elif new or time.monotonic() - self._printed >= EVERY:
-            self._printed = time.monotonic()
-            print(self._line(figures), file=sys.stderr, flush=True)
+        while self._warned < len(figures.warnings):
+            self._warned += 1
+            self.say(f"streamjoin: {figures.warnings[self._warned - 1]}")
+        self.show(stage, self.rows(figures) if latest else [], rate)
 
     def rows(self, figures: Figures) -> list[tuple[str, str]]:
         """What is shown: names and values."""
@@ -111,30 +186,41 @@ class Live:
             ("batch", f"{latest.get('batch', '-')} in {(latest.get('batch_ms') or 0) / 1_000:.2f} s"),
         ]
 
-    def _warn(self, warnings: list[str]) -> None:
-        """Each warning once, above the table where there is one."""
-        while self._warned < len(warnings):
-            self._warned += 1
-            text = f"streamjoin: {warnings[self._warned - 1]}"
-            if self._screen is not None:
-                self._screen.console.print(text, markup=False, highlight=False)
-            else:
-                print(text, file=sys.stderr, flush=True)
 
-    def _line(self, figures: Figures) -> str:
-        if not figures.latest:
-            return self._stage
-        return f"{self._stage}: " + "   ".join(f"{name} {value}" for name, value in self.rows(figures))
+class LiveJoin(Block):
+    """Of a join in this process: called with the stage, how far it is, and the join's figures."""
 
-    def _table(self, figures: Figures) -> Any:
-        from rich.spinner import Spinner
-        from rich.table import Table
+    def __call__(self, stage: str, done: float, stats: dict[str, Any] | None = None) -> None:
+        if stats is None:
+            self.show(stage, [])
+            return
+        r, s, seconds = stats["r"], stats["s"], stats["seconds"]
+        rows = [
+            ("done", f"{done:.0%}"),
+            ("tuples/s", f"{r['pushed'] / seconds:,.0f} per stream"),
+            ("comparisons/s", f"{stats['comparisons'] / seconds / 1e6:,.1f} M"),
+            ("results", f"{stats['results']:,}"),
+            ("windows", f"{r['window']:,} | {s['window']:,}"),
+            ("watermarks", f"{r.get('watermark')} | {s.get('watermark')}"),
+            ("late", f"{r['late'] + s['late']:,}"),
+        ]
+        self.show(stage, rows, r["pushed"] / seconds)
 
-        table = Table.grid(padding=(0, 2))
-        table.add_row(Spinner("dots"), f"[bold]{self._title}[/bold]  {self._stage}")
-        for name, value in self.rows(figures) if figures.latest else ():
-            table.add_row("", f"{name:<14} {value}")
-        return table
+
+def sparkline(values: Iterable[float], encoding: str = "utf-8") -> str:
+    """A curve in a line of text, in letters that an encoding has.
+
+    >>> sparkline([0, 1, 2, 4]), sparkline([0, 1, 2, 4], "ascii")
+    ('▁▃▅█', '_-=#')
+    """
+    known = list(values)
+    most = max(known, default=0.0) or 1.0
+    try:
+        LEVELS.encode(encoding)
+        levels = LEVELS
+    except (UnicodeEncodeError, LookupError):
+        levels = PLAIN
+    return "".join(levels[round(value / most * (len(levels) - 1))] for value in known)
 
 
 def _bytes(count: int) -> str:

@@ -1,0 +1,44 @@
+"""Progress of a running join: lines where nobody watches, one block on a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import time
+
+import pytest
+
+from streamjoin.cli import progress
+from streamjoin.cli.progress import LiveJoin
+
+SIDE = {"pushed": 100, "window": 50, "late": 1, "watermark": 7}
+STATS = {"r": SIDE, "s": SIDE, "seconds": 2.0, "comparisons": 4_000_000, "results": 12}
+
+
+def test_what_takes_long_is_named_again(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "REMIND", 0.2)
+    with LiveJoin("title") as live:
+        live("compiling the join", 0.0)
+        time.sleep(0.7)
+        live("joining", 0.5, STATS)
+    first, *again, last = capfd.readouterr().err.splitlines()
+    assert first == "compiling the join"
+    assert again and all(line == "compiling the join: 0 s so far" for line in again[:1])
+    for part in ("done 50%", "tuples/s 50 per stream", "results 12", "windows 50 | 50", "watermarks 7 | 7", "late 2"):
+        assert part in last
+
+
+@pytest.mark.parametrize("colour", [True, False])
+def test_a_terminal_has_a_block_that_goes(colour: bool) -> None:
+    code = f"from streamjoin.cli.progress import *\nwith LiveJoin('title') as live:\n live('joining', 0.5, {STATS})\n"
+    own, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"} | ({} if colour else {"NO_COLOR": "1"})
+    subprocess.run([sys.executable, "-c", code], stderr=theirs, env=environment, check=True, timeout=60)
+    os.close(theirs)
+    shown = os.read(own, 1 << 16).decode()
+    os.close(own)
+    assert "title" in shown and "results        12" in shown
+    assert max(len(line) for line in shown.splitlines()) < 200
+    assert "\x1b[31m" not in shown and ("\x1b[32m" not in shown or colour)
