@@ -72,7 +72,7 @@ class Join(Reading):
             if not isinstance(schema, pa.Schema):
                 raise SchemaError(f"{side}= must be a pyarrow.Schema, not {type(schema).__name__}")
         r, s = widened(options.r), widened(options.s)
-        options.kind.only(LIVE, how=HOWS)
+        options.kind.only(LIVE, how=HOWS, take=True, aggregate=True, select=True)
         if options.valid:
             raise UnsupportedError("sj.valid() is not supported on live streams yet; sj.join of two tables has it")
         self.plan: Plan = make_plan(r, s, options.for_engine(LIVE))

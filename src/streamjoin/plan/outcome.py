@@ -31,7 +31,7 @@ def outcome(plan: Plan, static: bool) -> dict[str, list[str]]:
         ]
     found["aggregate"] = [f"{aggregate} AS {aggregate.name}" for aggregate in kind.aggregate]
     found["kept"] = [f"{side}: {', '.join(_kept(plan, side)) or 'no column'}" for side in SIDES]
-    found["final"] = ["at once: tables are known as a whole"] if static else _final(kind)
+    found["final"] = ["at once: tables are known as a whole"] if static else _final(plan)
     return {label: texts for label, texts in found.items() if texts}
 
 
@@ -58,18 +58,21 @@ def _kept(plan: Plan, side: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _final(kind: Kind) -> list[str]:
+def _final(plan: Plan) -> list[str]:
+    kind, window = plan.kind, plan.window
     if kind.aggregate:
-        return ["a row when r's window has passed: all partners are known then"]
-    found = []
-    if not kind.take.every:
-        found.append(
-            f"a choice {_CHOSEN.get(kind.take.name, 'when its window has passed: all partners are known then')}"
-        )
-    if kind.how.keeps[0] or kind.how.keeps[1]:
-        found.append("a row without a partner when the other stream has passed its window: none can follow then")
-    if kind.how.pairs and kind.take.every:
-        found.append("a pair at once")
-    elif not kind.how.pairs and not kind.how.keeps[0]:
-        found.append("a row when its first partner is found")
-    return found
+        found = [f"a row when {window.closing('r')}: all partners are known then"]
+    elif not kind.take.every:
+        closed = f"when {window.closing('r')}: all partners are known then"
+        found = [f"a choice {closed if window.by_rows else _CHOSEN.get(kind.take.name, closed)}"]
+    elif not any(kind.how.keeps):
+        return ["a pair at once" if kind.how.pairs else "a row when its first partner is found"]
+    else:
+        found = ["a pair at once"] if kind.how.pairs else []
+    found += [
+        f"an {side} without a partner when {window.closing(side)}: none can follow then"
+        for side, preserved in zip(SIDES, kind.how.keeps, strict=True)
+        if preserved and not kind.aggregate
+    ]
+    quiet = "a quiet stream holds this back: advance() says that nothing follows"
+    return found if window.by_rows else [*found, quiet]

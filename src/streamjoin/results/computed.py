@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -26,11 +27,17 @@ class Values:
     valid: Array
 
 
+@lru_cache(maxsize=64)
+def _computation(nodes: tuple[Node, ...], aligned: bool) -> Computation:
+    """What computes expressions: live results are computed batch by batch."""
+    return Computation(nodes, aligned)
+
+
 class Computed:
     """Expressions over the rows of two tables, by positions in them."""
 
     def __init__(self, nodes: tuple[Node, ...], r: pa.Table, s: pa.Table, aligned: bool = False) -> None:
-        self._computation = Computation(nodes, aligned)
+        self._computation = _computation(nodes, aligned)
         sides = zip("rs", (r, s), self._computation.sides(), strict=True)
         self._columns = tuple(physical_columns(table, parts, side) for side, table, parts in sides)
 

@@ -46,8 +46,8 @@ class Times:
 class OrderBuffer:
     """Holds results until a punctuation reaches their time."""
 
-    def __init__(self) -> None:
-        self.times = (Times(), Times())
+    def __init__(self, times: tuple[Times, Times]) -> None:
+        self.times = times
         self._held: list[tuple[Array, Array, Array]] = []  # times, numbers of r and of s
         self._count = 0
 

@@ -20,10 +20,10 @@ from streamjoin.intake.packed import PackedRows
 from streamjoin.interrupts import Call, Section
 from streamjoin.plan.plan import Plan
 from streamjoin.results.latency import Latency
-from streamjoin.results.order import OrderBuffer
+from streamjoin.results.order import OrderBuffer, Times
 from streamjoin.results.payload import Assembler
 from streamjoin.results.plain import PlainRows
-from streamjoin.results.stage import Snapshot, stage_of
+from streamjoin.results.stage import Semi, Snapshot, Stage
 from streamjoin.windows import SINCE_EVER
 
 MOST_UNMEASURED = 1 << 16  # results whose latency is not counted yet
@@ -46,6 +46,7 @@ class Pairs:
     r: Array
     s: Array
     moment: int
+    more: dict[str, pa.Array] | None = None  # columns that were made of several tuples
     batches: list[pa.RecordBatch] | None = None
 
 
@@ -69,8 +70,10 @@ class Output:
         self._latency = Latency()
         self._unmeasured: list[Pairs] = []
         self._unmeasured_count = 0
-        self._order = OrderBuffer() if ordered else None
-        self._stage = stage_of(plan, ordered)
+        self._times = (Times(), Times())  # of tuples, by number, if somebody needs them
+        self._order = OrderBuffer(self._times) if ordered else None
+        self._stage = _stage_of(plan, ordered, self._times, self._assembler)
+        self._timed = plan.unit is not None and (ordered or not plan.kind.take.every or bool(plan.kind.aggregate))
         self._punctuate = punctuate
         self.wants_times = self._order is not None or self._stage is not None
         self.eager = self.wants_times or punctuate  # do results follow from how far the input has come?
@@ -124,8 +127,8 @@ class Output:
         self._arrived(side, at, times, moment)
 
     def _arrived(self, side: int, at: Array | None, times: Array | None, moment: int) -> None:
-        if self._order is not None and times is not None:
-            self._order.times[side].append(times)
+        if self._timed and times is not None:
+            self._times[side].append(times)
         if self._stage is not None and at is not None:
             self._stage.arrived(side, at, times)
         self._latency.arrived(side, self.sides[side].rows.next, moment)
@@ -184,7 +187,8 @@ class Output:
         """Results can be handed out from now on."""
         if not len(r):
             return
-        found = Pairs(r, s, time.perf_counter_ns())
+        more = None if self._stage is None else self._stage.columns(r)
+        found = Pairs(r, s, time.perf_counter_ns(), more)
         self._unmeasured.append(found)
         self._unmeasured_count += len(r)
         if self._unmeasured_count > MOST_UNMEASURED:
@@ -205,7 +209,7 @@ class Output:
     def _batches(self, found: Pairs) -> list[pa.RecordBatch]:
         """The rows of results."""
         if found.batches is None:
-            found.batches = self._assembler.batches(found.r, found.s)
+            found.batches = self._assembler.batches(found.r, found.s, found.more)
         return found.batches
 
     def complete(self, below: tuple[int, int]) -> None:
@@ -234,12 +238,14 @@ class Output:
         gone = rows.expired(horizon, number)
         if gone and self._order is not None:
             gone = rows.expired(horizon, self._order.oldest(side, number))
+        if gone and self._stage is not None:
+            gone = min(gone, rows.expired(horizon, self._stage.oldest(side, number)))
         if gone:
             self._put_together()
             rows.forget(gone)
             self._latency.forget(side, rows.oldest)
-            if self._order is not None:
-                self._order.times[side].forget(rows.oldest)
+            if self._timed:
+                self._times[side].forget(rows.oldest)
         if self._stage is not None:
             self._forget_aside(side, horizon)
             self._stage.forget(side, rows.oldest)
@@ -337,3 +343,19 @@ class Output:
     def let_go(self) -> None:
         """Lets the others in again, whatever interrupted the present thread in here."""
         self._section.let_go()
+
+
+def _stage_of(plan: Plan, ordered: bool, times: tuple[Times, Times], assembler: Assembler) -> Stage | None:
+    """What decides about results; None where every pair is one, and nothing else."""
+    kind = plan.kind
+    if kind.aggregate:
+        from streamjoin.results.per_row import PerRow
+
+        return PerRow(plan, ordered, times, assembler)
+    if not kind.take.every:
+        from streamjoin.results.chosen import Best
+
+        return Best(plan, ordered, times, assembler.values)
+    if any(kind.how.keeps):
+        return Stage(plan, ordered)
+    return None if kind.how.pairs else Semi(plan, ordered)

@@ -1,17 +1,24 @@
-"""Result rows from tuple numbers: which columns each side keeps for them, and how they are put together."""
+"""The rows behind live results: which columns each side keeps for them, and how result rows are put together."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from streamjoin.codegen.records import Array
+from streamjoin.intake.columns import flat
 from streamjoin.intake.packed import PackedRows
 from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.predicate.tree import Node
+from streamjoin.predicate.tree import columns as columns_of
+from streamjoin.results.computed import Computed, Values, as_arrow
 from streamjoin.results.numbers import NOBODY, aside
 from streamjoin.results.plain import PlainRows, ResultBlocks, is_plain
 from streamjoin.results.rows import Rows, take_rows
 from streamjoin.results.schema import columns
+from streamjoin.results.selected import beside, needed
 
 NOTHING = pa.schema([("", pa.null())])  # stands for rows of which no column is needed; it takes no memory
 
@@ -21,8 +28,7 @@ class Payload:
 
     def __init__(self, schema: pa.Schema, pushed: pa.Schema) -> None:
         """`schema`: of the columns that are needed, of those that batches have."""
-        self._needed, self._pushed = bool(schema.names), pushed
-        self._schema = schema if self._needed else NOTHING
+        self._schema, self._pushed = schema if schema.names else NOTHING, pushed
         self.clear()
 
     def clear(self) -> None:
@@ -43,7 +49,7 @@ class Payload:
         if isinstance(rows, PlainRows):
             rows.append(table, last_at)
             return
-        if not self._needed:
+        if self._schema is NOTHING:
             table = pa.table([pa.nulls(table.num_rows)], schema=NOTHING)
         elif isinstance(table, PackedRows):
             table = table.batch()
@@ -54,45 +60,76 @@ class Payload:
         assert isinstance(self.rows, PlainRows)
         self.rows.kept(batch, last_at, nulls)
 
-    def take(self, numbers: Array) -> list[pa.ChunkedArray]:
-        """The columns of the rows with these numbers; nulls for nobody."""
+    def take(self, numbers: Array, names: list[str] | None = None) -> pa.Table:
+        """The rows with these numbers, all that is kept of them or these columns; nulls for nobody."""
         parts = (self.rows, numbers >= 0, numbers), (self.aside, numbers < NOBODY, aside(numbers))
-        if not self._needed:
-            return []
-        if parts[0][1].all():
-            return list(self.rows.take(numbers).columns)
-        pieces, where, done = [self._schema.empty_table()], np.full(len(numbers), NOBODY), 0
+        empty = self._schema.empty_table() if names is None else self._schema.empty_table().select(names)
+        if not empty.num_columns:
+            return empty
+        if parts[0][1].all() and len(numbers):
+            return self.rows.take(numbers, names)
+        pieces, where, done = [empty], np.full(len(numbers), NOBODY), 0
         for rows, mine, own in parts:
             if mine.any():
-                pieces.append(rows.take(own[mine]))
+                pieces.append(rows.take(own[mine], names))
                 where[mine] = np.arange(done, done + pieces[-1].num_rows)
                 done += pieces[-1].num_rows
-        return list(take_rows(pa.concat_tables(pieces), where, missing=True).columns)
+        return take_rows(pa.concat_tables(pieces), where, missing=True)
 
 
 class Assembler:
-    """Keeps the rows of both sides, and makes result rows of them."""
+    """Keeps the rows of both sides, makes result rows of them, and computes with them."""
 
     def __init__(self, plan: Plan) -> None:
-        found = columns(plan)
-        self.schema = pa.schema([column.field for column in found])
-        needed = [{column.source.name for column in found if column.side == side} for side in (0, 1)]
-        r, s = (
-            pa.schema([field for field in plan.schemas[letter] if field.name in names])
-            for letter, names in zip(SIDES, needed, strict=True)
-        )
-        self.sides = Payload(r, plan.schemas["r"]), Payload(s, plan.schemas["s"])
+        kind = plan.kind
+        self._wanted = columns(plan)
+        self.schema = pa.schema([column.field for column in self._wanted])
+        nodes = [node for aggregate in kind.aggregate for node in aggregate.args]
+        nodes += [kind.take.by] if kind.take.by is not None else []
+        read = columns_of(*nodes)
+        kept = []
+        for side, letter in enumerate(SIDES):
+            names = {*needed(self._wanted, side), *(name for owner, name in read if owner == letter)}
+            kept.append(pa.schema([field for field in plan.schemas[letter] if field.name in names]))
+        self.sides = Payload(kept[0], plan.schemas["r"]), Payload(kept[1], plan.schemas["s"])
+        self._as_they_are = kind.select is None and not kind.per_r
         both = self.sides[0].rows, self.sides[1].rows
         self._blocks: ResultBlocks | None = None
         if isinstance(both[0], PlainRows) and isinstance(both[1], PlainRows):
-            sources = [(side, k) for side in (0, 1) for k in range(len(both[side].schema))]
-            self._blocks = ResultBlocks(self.schema, (both[0], both[1]), sources)
+            sources = [
+                (column.side, kept[column.side].get_field_index(column.source.name))
+                for column in self._wanted
+                if column.side is not None
+            ]
+            if len(sources) == len(self._wanted):
+                self._blocks = ResultBlocks(self.schema, (both[0], both[1]), sources)
 
-    def batches(self, r: Array, s: Array) -> list[pa.RecordBatch]:
-        """The rows of results, in as many batches as their text needs."""
+    def batches(self, r: Array, s: Array, more: Mapping[str, pa.Array] | None = None) -> list[pa.RecordBatch]:
+        """The rows of results, in as many batches as their text needs; `more` as in `table`."""
         batch = self._blocks.batch(r, s) if self._blocks is not None else None
-        return [batch] if batch is not None else list(self.table(r, s).to_batches())
+        return [batch] if batch is not None else list(self.table(r, s, more).to_batches())
 
-    def table(self, r: Array, s: Array) -> pa.Table:
-        """The rows of results."""
-        return pa.table([*self.sides[0].take(r), *self.sides[1].take(s)], schema=self.schema)
+    def table(self, r: Array, s: Array, more: Mapping[str, pa.Array] | None = None) -> pa.Table:
+        """The rows of results; `more` are columns that were made elsewhere, by name."""
+        rows = self.sides[0].take(r), self.sides[1].take(s)
+        if self._as_they_are:
+            return pa.table([*rows[0].columns, *rows[1].columns], schema=self.schema)
+        return beside(self._wanted, *rows, more)
+
+    def values(self, nodes: tuple[Node, ...], r: Array, s: Array) -> list[Values]:
+        """The values of expressions for pairs of tuples."""
+        read = sorted(columns_of(*nodes))
+        names = [[name for owner, name in read if owner == letter] for letter in SIDES]
+        rows_r, rows_s = self.sides[0].take(r, names[0]), self.sides[1].take(s, names[1])
+        return Computed(nodes, rows_r, rows_s, aligned=True).rows(len(r))
+
+    def column(self, node: Node, r: Array, s: Array) -> pa.Array:
+        """An expression for pairs of tuples, or a column of any type, as an Arrow array; null where there is no s."""
+        alone = s == NOBODY
+        if node.op == "column":
+            (side, name), numbers = node.column, (np.where(alone, NOBODY, r), s)
+            place = SIDES.index(side)
+            return flat(self.sides[place].take(numbers[place], [name]).column(0))
+        (found,) = self.values((node,), r, s)
+        found.valid[alone] = False
+        return as_arrow(found, node)

@@ -143,21 +143,24 @@ class PlainRows:
                 done += count
         self.has_nulls = True
 
-    def take(self, numbers: Array) -> pa.Table:
-        """The rows with these numbers, in their order."""
+    def take(self, numbers: Array, names: list[str] | None = None) -> pa.Table:
+        """The rows with these numbers, in their order: all columns, or these."""
         count = len(numbers)
         numbers = np.ascontiguousarray(numbers, np.int64)
-        columns = [np.empty(count * width, np.uint8) for width in self.cells["each"].tolist()]
+        chosen = [self.schema.get_field_index(name) for name in self.schema.names if names is None or name in names]
+        cells = self.cells[chosen]
+        columns = [np.empty(count * width, np.uint8) for width in cells["each"].tolist()]
         asked, sources = Gather.new(), Source.array(len(columns))
-        for source, cell, column in zip(sources, self.cells, columns, strict=True):
+        for source, cell, column in zip(sources, cells, columns, strict=True):
             source.each, source.offset, source.start = cell["each"], cell["offset"], address(column)
         asked.kept[0], asked.numbers[0], asked.count = self.address, address(numbers), count
         asked.sources, asked.source_count = address(sources), len(sources)
         gather(address(asked))
         arrays = []
-        for c, (field, column) in enumerate(zip(self.schema, columns, strict=True)):
+        schema = pa.schema([self.schema.field(c) for c in chosen])
+        for c, field, column in zip(chosen, schema, columns, strict=True):
             arrays.append(pa.Array.from_buffers(field.type, count, [self._validity(c, numbers), pa.py_buffer(column)]))
-        return pa.table(arrays, schema=self.schema)
+        return pa.table(arrays, schema=schema)
 
     def _validity(self, c: int, numbers: Array) -> pa.Buffer | None:
         """Which of the rows have a value in a column; None if all have."""

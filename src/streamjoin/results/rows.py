@@ -66,9 +66,11 @@ class Rows:
         whole = single_batch(pa.concat_tables([table for table, _, _ in chunks]))
         return pa.Table.from_batches([whole], self.schema), chunks[0][1], max(at for _, _, at in chunks)
 
-    def take(self, numbers: Array) -> pa.Table:
-        """The rows with these numbers, in their order."""
+    def take(self, numbers: Array, names: list[str] | None = None) -> pa.Table:
+        """The rows with these numbers, in their order: all columns, or these."""
         chunks = self._chunks
+        if names is not None:
+            chunks = [(table.select(names), first, last_at) for table, first, last_at in chunks]
         home = np.searchsorted([first for _, first, _ in chunks], numbers, side="right") - 1
         used = np.flatnonzero(np.bincount(home))
         if len(used) == 1:

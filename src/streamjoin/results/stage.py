@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from streamjoin.codegen.records import Array
 from streamjoin.plan.plan import SIDES, Plan
@@ -46,34 +47,21 @@ NONE = Results(NOTHING, NOTHING)
 class Waiting:
     """The tuples of one side that wait for their partners: those that take part in the join, and those aside."""
 
-    def __init__(self, plan: Plan, side: int, more: Mapping[str, tuple[Any, Any]]) -> None:
+    def __init__(self, side: int, more: Mapping[str, tuple[Any, Any]]) -> None:
         """`more`: what else is known of those that take part."""
-        self._window, self._side = plan.window, side
+        self._side = side
         self.members, self.others = Undecided(**more), Undecided()
-
-    def arrived(self, at: Array, times: Array | None, member: bool) -> None:
-        """The next tuples, at their places in the window."""
-        (self.members if member else self.others).append(*self._ends(at, times))
-
-    def _ends(self, at: Array, times: Array | None) -> tuple[Array, Array]:
-        """What the input must have passed before tuples have met all their partners; the times of their results."""
-        if self._window.by_rows:
-            return at, at if times is None else times
-        until = self._window.bounds(SIDES[self._side], at, 0)[1]
-        return until, np.maximum(until, at)
 
     def decided(self, reached: Snapshot) -> Array:
         """Positions of the tuples that take part and wait no longer."""
         return self.members.settle(reached.passed[self._side], reached.numbers[self._side], reached.ended)
 
-    def alone(self, reached: Snapshot) -> Iterator[tuple[Array, Array]]:
-        """Of the tuples that wait no longer, those without a partner: their numbers as they stand in results, times."""
-        at = self.decided(reached)
-        at = at[~self.members["met"][at]]
-        yield at + self.members.first, self.members["time"][at]
+    def decided_aside(self, reached: Snapshot) -> tuple[Array, Array]:
+        """The others that wait no longer: their numbers as they stand in results, their times."""
         at = self.others.settle(reached.passed[self._side], FOREVER, reached.ended)
-        yield aside(at + self.others.first), self.others["time"][at]
+        found = aside(at + self.others.first), self.others["time"][at]
         self.others.forget(FOREVER)
+        return found
 
     @property
     def held(self) -> int:
@@ -87,13 +75,11 @@ class Waiting:
 class Stage:
     """Every pair is a result, and so is every tuple of a preserved side without a partner."""
 
-    more: ClassVar[Mapping[str, tuple[Any, Any]]] = {}  # what is known of a tuple that waits: type, first value
-
-    def __init__(self, plan: Plan, ordered: bool) -> None:
-        self._how, self._ordered = plan.kind.how, ordered
-        self._by_rows = plan.window.by_rows
+    def __init__(self, plan: Plan, ordered: bool, more: Mapping[str, tuple[Any, Any]] | None = None) -> None:
+        """`more`: what else is known of a tuple that waits, by name: its type and its first value."""
+        self._how, self._window, self._ordered = plan.kind.how, plan.window, ordered
         self.preserves = plan.kind.how.keeps
-        self._waiting = {side: Waiting(plan, side, self.more) for side in (0, 1) if self._waits(side)}
+        self._waiting = {side: Waiting(side, more or {}) for side in (0, 1) if self._waits(side)}
         self.unmatched = 0  # rows that came out alone
 
     def _waits(self, side: int) -> bool:
@@ -103,7 +89,15 @@ class Stage:
     def arrived(self, side: int, at: Array, times: Array | None, member: bool = True) -> None:
         """The next tuples of a side, at their places in the window; `member`: they take part in the join."""
         if side in self._waiting:
-            self._waiting[side].arrived(at, times, member)
+            waiting = self._waiting[side]
+            (waiting.members if member else waiting.others).append(*self._ends(side, at, times))
+
+    def _ends(self, side: int, at: Array, times: Array | None) -> tuple[Array, Array]:
+        """What the input must have passed before tuples have met all their partners; the times of their results."""
+        if self._window.by_rows:
+            return at, at if times is None else times
+        until = self._window.bounds(SIDES[side], at, 0)[1]
+        return until, np.maximum(until, at)
 
     def pairs(self, r: Array, s: Array) -> Results:
         """Pairs have been found: those that are results."""
@@ -114,10 +108,20 @@ class Stage:
     def settle(self, reached: Snapshot) -> Iterator[Results]:
         """All pairs of what had come by then have been found: the results that follow from it."""
         for side, waiting in self._waiting.items():
-            for alone, times in waiting.alone(reached):
-                self.unmatched += len(alone)
-                nobody = np.full(len(alone), NOBODY)
-                yield Results(nobody, alone, times) if side else Results(alone, nobody, times)
+            at, members = waiting.decided(reached), waiting.members
+            at = at[~members["met"][at]]
+            yield self._alone(side, at + members.first, members["time"][at])
+            yield self._alone(side, *waiting.decided_aside(reached))
+
+    def _alone(self, side: int, numbers: Array, times: Array) -> Results:
+        """Tuples of a side come out without a partner."""
+        self.unmatched += len(numbers)
+        nobody = np.full(len(numbers), NOBODY)
+        return Results(nobody, numbers, times) if side else Results(numbers, nobody, times)
+
+    def columns(self, r: Array) -> dict[str, pa.Array] | None:
+        """What else the results of tuples r have, by name, when they leave."""
+        return None
 
     def in_order(self, r: Array, s: Array) -> tuple[Array, Array]:
         """Results whose turn has come, in their order: those that are still to be handed out."""
@@ -125,7 +129,7 @@ class Stage:
 
     def earliest(self) -> int:
         """No result that is held back has a time below this, as far as the input's own progress does not tell."""
-        if not self._by_rows:
+        if not self._window.by_rows:
             return FOREVER
         return min(waiting.earliest() for waiting in self._waiting.values())
 
@@ -133,6 +137,10 @@ class Stage:
         """No result with a tuple of a side below this number waits for its order."""
         if side in self._waiting:
             self._waiting[side].members.forget(number)
+
+    def oldest(self, side: int, number: int) -> int:
+        """The smallest number of a side's tuple that may be part of a result, or `number` if that is smaller."""
+        return number
 
     @property
     def held(self) -> int:
@@ -143,7 +151,8 @@ class Stage:
 class Semi(Stage):
     """An r is a result when its first partner is found; in an order, when the turn of its earliest pair comes."""
 
-    more: ClassVar = {"out": (np.bool_, False), "place": (np.int64, 0)}
+    def __init__(self, plan: Plan, ordered: bool) -> None:
+        super().__init__(plan, ordered, {"out": (np.bool_, False), "place": (np.int64, 0)})
 
     def _waits(self, side: int) -> bool:
         return side == 0
@@ -171,11 +180,3 @@ class Semi(Stage):
 
     def earliest(self) -> int:
         return FOREVER
-
-
-def stage_of(plan: Plan, ordered: bool) -> Stage | None:
-    """What decides about results; None where every pair is one, and nothing else."""
-    kind = plan.kind
-    if kind.how.pairs and not any(kind.how.keeps):
-        return None
-    return (Stage if any(kind.how.keeps) else Semi)(plan, ordered)

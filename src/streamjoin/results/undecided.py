@@ -46,13 +46,13 @@ class Undecided:
         """Tuples that have met no partner so far, and may still do so."""
         return int(np.count_nonzero(self._columns["open"] & ~self._columns["met"]))
 
-    def append(self, due: Array, time: Array) -> None:
+    def append(self, due: Array, time: Array, **more: Array) -> None:
         """The next tuples."""
         if not len(due):
             return
         begin, end = self.next - self.first, self.next - self.first + len(due)
         self._make_room(end)
-        for name, value in (("due", due), ("time", time), ("open", True)):
+        for name, value in (("due", due), ("time", time), ("open", True), *more.items()):
             self._columns[name][begin:end] = value
         self.next += len(due)
         blocks = slice(begin // BLOCK, (end - 1) // BLOCK + 1)

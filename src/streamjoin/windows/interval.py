@@ -10,7 +10,7 @@ import numpy as np
 
 from streamjoin.codegen.records import Array
 from streamjoin.errors import WindowError, shown
-from streamjoin.predicate.tree import Node, brief
+from streamjoin.predicate.tree import OTHER, Node, brief
 from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.duration import Length, in_seconds, length_of, showticks, ticks
 from streamjoin.windows.window import Asked, Stay, Window
@@ -55,6 +55,13 @@ class TimeWindow(Window):
     @property
     def bounded(self) -> bool:
         return self.lower > -FOREVER and self.upper < FOREVER
+
+    def closing(self, side: str) -> str:
+        end = self.differences(side)[1]
+        if end >= FOREVER:
+            return super().closing(side)
+        after = f" {'-' if end < 0 else '+'} {showticks(abs(end), self.unit)}" if end else ""
+        return f"{OTHER[side]} has passed {side}.time{after}"
 
     def identity(self) -> str:
         lower = f"{showticks(self.lower, self.unit)} <= " if self.lower > -FOREVER else ""

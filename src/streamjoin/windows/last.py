@@ -33,6 +33,9 @@ class RowWindow(Window):
     def retention(self) -> Stay:
         return Stay(self.rows["r"], self.rows["s"], by_rows=True)
 
+    def closing(self, side: str) -> str:
+        return f"{self.rows[side]:,} more rows of {side} have come"
+
     def identity(self) -> str:
         return f"the last {self.rows['r']:,} rows of r, the last {self.rows['s']:,} rows of s"
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from streamjoin.codegen.records import Array
 from streamjoin.errors import WindowError, shown
+from streamjoin.predicate.tree import OTHER
 from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.duration import Length, in_seconds, length_of, showticks, ticks
 from streamjoin.windows.window import Asked, Stay, Window, check_rows
@@ -40,6 +41,9 @@ class TumblingWindow(Window):
         """A slice counts as full."""
         length = self.size if self.by_rows else in_seconds(self.size, self.unit)
         return None if length is None else Stay(length, length, self.by_rows)
+
+    def closing(self, side: str) -> str:
+        return f"{OTHER[side]} has {'filled' if self.by_rows else 'passed'} the slice of {side}"
 
     def identity(self) -> str:
         return f"the same slice of {f'{self.size:,} rows' if self.by_rows else showticks(self.size, self.unit)}"

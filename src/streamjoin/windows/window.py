@@ -57,6 +57,10 @@ class Window(ABC):
         """The window in words."""
         return self.identity()
 
+    def closing(self, side: str) -> str:
+        """In words: what must have happened before a tuple of a side has met all its partners."""
+        return "the streams have ended"
+
     def differences(self, side: str) -> tuple[int, int] | None:
         """From which to which difference a tuple of a side meets the other's times, if all tuples have the same."""
         return None

@@ -1,0 +1,152 @@
+"""The best partners of each r on live streams: chosen among those that have come, final when no better one can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from streamjoin.codegen.records import Array
+from streamjoin.kinds import BACKWARD, FORWARD, NEAREST
+from streamjoin.plan.plan import Plan
+from streamjoin.predicate.tree import Node
+from streamjoin.results.best import scores_by_time, scores_of
+from streamjoin.results.chosen_kernels import END, Candidate, Room, count, drain, insert, lowest
+from streamjoin.results.computed import Values
+from streamjoin.results.order import Times
+from streamjoin.results.reduce import LAST, OUT
+from streamjoin.results.stage import NONE, Results, Snapshot, Stage
+from streamjoin.windows import FOREVER
+
+SMALLEST = 1 << 10
+
+Pair = tuple[Array, Array]
+Evaluate = Callable[[tuple[Node, ...], Array, Array], list[Values]]  # the values of expressions for pairs of tuples
+
+
+class Chains:
+    """The k best candidates of many r, each r's in a chain that begins at its head."""
+
+    def __init__(self, k: int, forward: bool) -> None:
+        self._kept = Candidate.array(SMALLEST)
+        self._rooms = Room.array(1)
+        self._rooms["free"], self._rooms["k"], self._rooms["forward"] = END, k, forward
+
+    def offer(self, at: Array, heads: Array, times: Pair, s: Array, scores: Pair) -> None:
+        """Offers partners s to r at positions of `heads`: the times of both, the scores and ranks of each pair."""
+        offered = Candidate.array(len(s))
+        offered["s"], offered["at"], (offered["score"], offered["rank"]) = s, times[1], scores
+        used = int(self._rooms["used"][0])
+        if used + len(offered) > len(self._kept):
+            kept = Candidate.array(2 * (used + len(offered)))
+            kept[:used] = self._kept[:used]
+            self._kept = kept
+        insert(offered, times[0], at, heads, self._kept, self._rooms[0])
+
+    def first(self, heads: Array) -> Array:
+        """The times of the best candidates of r that have one."""
+        return np.asarray(self._kept["at"][heads])
+
+    def drain(self, heads: Array) -> tuple[Array, Array, Array]:
+        """Takes the candidates of these r out: whose they are, their numbers and times, the best ones first."""
+        of, s, at = np.empty((3, count(heads, self._kept)), np.int64)
+        drain(heads, self._kept, self._rooms[0], of, s, at)
+        return of, s, at
+
+    def lowest(self, heads: Array, number: int) -> int:
+        """The smallest number of a candidate of these r, or `number` if that is smaller."""
+        return int(lowest(heads, self._kept, number))
+
+
+class Best(Stage):
+    """An r comes out with its best partners when nothing that may still arrive can beat them."""
+
+    def __init__(self, plan: Plan, ordered: bool, times: tuple[Times, Times], values: Evaluate) -> None:
+        super().__init__(plan, ordered, {"head": (np.int64, END), "own": (np.int64, 0)})
+        self._take, self._values = plan.kind.take, values
+        self._times = times if plan.unit is not None else None
+        self._chains = Chains(self._take.k, self._take.name == FORWARD)
+
+    def _waits(self, side: int) -> bool:
+        return side == 0
+
+    def arrived(self, side: int, at: Array, times: Array | None, member: bool = True) -> None:
+        if side == 0 and member:
+            own = np.zeros(len(at), np.int64) if times is None else times
+            self._waiting[0].members.append(*self._ends(0, at, times), own=own)
+        else:
+            super().arrived(side, at, times, member)
+
+    def _ends(self, side: int, at: Array, times: Array | None) -> tuple[Array, Array]:
+        """Looking back, an r waits for its own time only."""
+        due, end = super()._ends(side, at, times)
+        back = self._take.name == BACKWARD and not self._window.by_rows
+        return (np.minimum(due, at), at) if back else (due, end)
+
+    def pairs(self, r: Array, s: Array) -> Results:
+        members = self._waiting[0].members
+        at = r - members.first
+        waiting = members["open"][np.maximum(at, 0)] & (at >= 0)
+        if not waiting.all():  # of what is decided partners may follow that are no better
+            at, r, s = at[waiting], r[waiting], s[waiting]
+        own = members["own"][at]
+        apart = own if self._times is None else self._times[1].of(s)
+        scores = self._scores(r, s, own, apart)
+        self._chains.offer(at, members["head"], (own, apart), s, scores)
+        self._hasten(at[scores[1] != OUT])
+        return NONE
+
+    def _scores(self, r: Array, s: Array, own: Array, apart: Array) -> tuple[Array, Array]:
+        if self._take.by is None:
+            each = np.arange(len(r))
+            return scores_by_time(self._take, each, each, (own, apart))
+        (found,) = self._values((self._take.by,), r, s)
+        return scores_of(found.values, found.valid, self._take.greatest, LAST)
+
+    def _hasten(self, at: Array) -> None:
+        """Looking forward, or both ways, an r that has a partner waits until s has passed what could be closer."""
+        if self._take.name not in (FORWARD, NEAREST) or self._window.by_rows or not len(at):
+            return
+        members = self._waiting[0].members
+        own, best = members["own"][at], self._chains.first(members["head"][at])
+        due = best - 1 if self._take.name == FORWARD else _after(own, _distance(own, best), 1)
+        members.hasten(at, np.minimum(members["due"][at], due))
+
+    def settle(self, reached: Snapshot) -> Iterator[Results]:
+        waiting = self._waiting[0]
+        at, members = waiting.decided(reached), waiting.members
+        heads = members["head"][at]
+        of, s, apart = self._chains.drain(heads)
+        taken = at[of]
+        members["head"][at] = END
+        yield Results(taken + members.first, s, self._result_times(taken, apart))
+        if self.preserves[0]:
+            at = at[heads == END]
+            yield self._alone(0, at + members.first, members["time"][at])
+            yield self._alone(0, *waiting.decided_aside(reached))
+
+    def _result_times(self, taken: Array, apart: Array) -> Array:
+        """When the choice of partners at these times is certain."""
+        members = self._waiting[0].members
+        end = members["time"][taken]
+        if self._window.by_rows or self._take.name not in (FORWARD, NEAREST):
+            return end
+        if self._take.name == FORWARD:
+            return apart
+        own = members["own"][taken]
+        return np.minimum(_after(own, _distance(own, apart), 0), end)
+
+    def oldest(self, side: int, number: int) -> int:
+        return self._chains.lowest(self._waiting[0].members["head"], number) if side else number
+
+
+def _distance(own: Array, other: Array) -> Array:
+    """How far two times are apart: up to twice as far as a signed number can tell."""
+    apart = own.view(np.uint64) - other.view(np.uint64)
+    return np.where(own >= other, apart, -apart)
+
+
+def _after(own: Array, distance: Array, less: int) -> Array:
+    """The times that lie so far after others, less one or none, as far as there is time."""
+    further = np.minimum(distance - np.minimum(distance, less), (FOREVER - own).view(np.uint64))
+    return np.asarray(own + further.view(np.int64))
