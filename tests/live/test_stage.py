@@ -1,100 +1,134 @@
-"""What is decided about a tuple, when, and in which order it comes out: against the oracle's pairs."""
+"""What live joins keep of undecided tuples, and what their figures say; the results are the oracle's matter."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin.testing.cases import BY_NAME
-from streamjoin.testing.conformance import StreamJoin
-from streamjoin.testing.oracle import Interval, TumblingTime
-from streamjoin.testing.strategies import count_windows, stream_joins, time_windows
+from streamjoin.results import undecided
+from streamjoin.results.undecided import Undecided
 
-HOWS = ["left", "right", "full", "semi", "anti"]
-NAMES = ["band", "equality_band", "nulls"]  # the last one leaves rows of both sides out before they are joined
-PARALLEL = ["cell", "biclique", "handshake", "low_latency", "grid", pytest.param("hells", marks=pytest.mark.device)]
-
-Key = tuple[int | None, int | None]  # rid and sid of a result
-each_how = pytest.mark.parametrize("how", HOWS)
-
-
-def expected(join: StreamJoin, how: str) -> dict[Key, int]:
-    """The results, and the time of each."""
-    arrived = join.split()[0]
-    r, s = ({row[f"{side}id"]: row["t"] for at, row in arrived if at == side} for side in "rs")
-    pairs = {(a, b): max(r[a], s[b]) for a, b in join.expected()}
-    alone_r: dict[Key, int] = {(a, None): _end(join, r[a], 0) for a in r.keys() - {a for a, _ in pairs}}
-    alone_s: dict[Key, int] = {(None, b): _end(join, s[b], 1) for b in s.keys() - {b for _, b in pairs}}
-    first: dict[Key, int] = {}
-    for (a, _), time in pairs.items():
-        first[a, None] = min(time, first.get((a, None), time))
-    found: dict[str, dict[Any, int]] = {
-        "inner": pairs,
-        "left": pairs | alone_r,
-        "right": pairs | alone_s,
-        "full": pairs | alone_r | alone_s,
-        "semi": first,
-        "anti": alone_r,
-    }
-    return found[how]
+R = pa.schema({"ts": pa.int64(), "x": pa.int64()})
+S = pa.schema({"ts": pa.int64(), "a": pa.int64()})
+COUNT = {"n": "count(*)", "best": "min_by(s.ts, s.a)"}
+KINDS: list[dict[str, Any]] = [
+    {"how": "left"},
+    {"how": "full"},
+    {"how": "semi"},
+    {"how": "anti"},
+    {"how": "left", "take": "backward"},
+    {"how": "left", "take": sj.max_by("s.a", k=2)},
+    {"how": "left", "aggregate": COUNT},
+]
 
 
-def _end(join: StreamJoin, time: int, side: int) -> int:
-    """The end of the window of a tuple."""
-    match join.window:
-        case Interval(lower, upper, closed):
-            lower += closed in ("right", "neither")
-            upper -= closed in ("left", "neither")
-            return time + max(0, -lower if side else upper)
-        case TumblingTime(width):
-            return time - time % width + width - 1
-    return time
+def live(on: str = "r.x = s.a", within: Any = 10, **options: Any) -> sj.Join:
+    return sj.Join(r=R, s=S, on=on, within=within, time="ts", **options)
 
 
-def verify(join: StreamJoin, out: list[Any], results: dict[Key, int]) -> None:
-    """Every result once; in order and with promises that hold, if asked for."""
-    found: list[Key] = []
-    promised, last = None, None
-    for item in out:
-        if not isinstance(item, pa.RecordBatch):
-            assert promised is None or item.time > promised
-            promised = item.time
-            continue
-        sids = item["sid"].to_pylist() if "sid" in item.schema.names else [None] * item.num_rows
-        for key in zip(item["rid"].to_pylist(), sids, strict=True):
-            assert key in results, f"{key} is no result"
-            time = results[key]
-            assert promised is None or time >= promised, f"{key} at {time} after the promise {promised}"
-            assert not join.ordered or last is None or time >= last, f"{key} at {time} after {last}"
-            found, last = [*found, key], time
-    assert sorted(found, key=str) == sorted(results, key=str)
+def rows(join: sj.Join) -> list[dict[str, object]]:
+    return [row for batch in join.poll() for row in batch.to_pylist()]
 
 
-@each_how
-@pytest.mark.parametrize("name", NAMES)
-@given(data=st.data())
-def test_time_windows(how: str, name: str, data: st.DataObject) -> None:
-    join = data.draw(stream_joins([BY_NAME[name]], time_windows))
-    verify(join, join.feed(sj.Join(**join.options, how=how)), expected(join, how))
+@given(
+    steps=st.lists(
+        st.tuples(st.lists(st.integers(-3, 12), max_size=9), st.integers(0, 20), st.integers(0, 40)), max_size=12
+    ),
+    block=st.sampled_from([1, 2, 8]),
+)
+def test_who_waits_no_longer(steps: list[tuple[list[int], int, int]], block: int) -> None:
+    """Against a list: tuples that are due, those that are hastened, and blocks that are forgotten."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(undecided, "BLOCK", block)
+        waiting, known, place = Undecided(head=(np.int64, -1)), dict[int, int](), 0
+        for ends, passed, below in steps:
+            due = np.array(ends, np.int64) + place
+            known |= {waiting.next + k: int(end) for k, end in enumerate(due)}
+            waiting.append(due, due + 1)
+            hastened = [number for number in known if number % 3 == 0 and known[number] > place]
+            waiting.hasten(np.array(hastened, np.int64) - waiting.first, np.full(len(hastened), place))
+            known |= dict.fromkeys(hastened, place)
+            place += passed
+            now = waiting.settle(place, below, ended=False) + waiting.first
+            assert now.tolist() == [number for number, end in known.items() if end < place and number < below]
+            for number in now.tolist():
+                del known[number]
+            assert waiting.held == len(known)
+            waiting.forget(below)
+            assert waiting.first <= min(known, default=waiting.next)
+        left = waiting.settle(place, waiting.next, ended=True) + waiting.first
+        assert left.tolist() == list(known)
 
 
-@each_how
-@given(data=st.data())
-def test_count_windows(how: str, data: st.DataObject) -> None:
-    timed = data.draw(st.booleans())
-    join = data.draw(stream_joins([BY_NAME["equality_band"]], count_windows, delays=[1_000], timed=timed))
-    verify(join, join.feed(sj.Join(**join.options, how=how)), expected(join, how))
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_memory_is_that_of_the_windows(kind: dict[str, Any]) -> None:
+    """Whether anything matches or not: rows, times and what is known of tuples go when their windows have passed."""
+    with live("r.x = s.a AND r.x % 3 > 0", ordered=True, **kind) as join:
+        for start in range(0, 60_000, 600):
+            ids = np.arange(start, start + 600)
+            join.push_r({"ts": ids, "x": np.where(ids % 7 == 0, ids, -2)})
+            join.push_s({"ts": ids, "a": ids})
+            rows(join)
+            output = join._output
+            assert output._stage is not None
+            waiting = output._stage._waiting.values()
+            assert max(len(times._values) for times in output._times) < 4_000
+            assert max(len(part["due"]) for each in waiting for part in (each.members, each.others)) < 12_000
+            assert sum(side.nbytes for side in output.sides) < 50_000
 
 
-@pytest.mark.parametrize("algorithm", PARALLEL)
-@given(data=st.data())
-def test_workers(algorithm: str, data: st.DataObject) -> None:
-    how = data.draw(st.sampled_from(HOWS))
-    join = data.draw(stream_joins([BY_NAME["equality_band"]], time_windows | count_windows, delays=[1_000]))
-    workers: dict[str, Any] = {} if algorithm == "hells" else {"workers": data.draw(st.integers(1, 3)), "batch": 2}
-    verify(join, join.feed(sj.Join(**join.options, how=how, algorithm=algorithm, **workers)), expected(join, how))
+def test_figures() -> None:
+    """How many rows came out alone, and how many tuples are held back."""
+    with live("r.x = s.a AND r.x > 0", how="left") as join:
+        join.push_r({"ts": [1, 2, 3], "x": [7, 8, 0]})
+        join.push_s({"ts": [4], "a": [7]})
+        stats = join.stats()
+        assert (stats["unmatched"], stats["held_back"]) == (0, 2)
+        join.advance(s=14)  # past the window of the tuple at 3, which no s can match, and of the one at 2
+        assert [(row["ts_r"], row["ts_s"]) for row in rows(join)] == [(1, 4), (2, None), (3, None)]
+        stats = join.stats()
+        assert (stats["unmatched"], stats["held_back"], stats["results"]) == (2, 0, 3)
+
+
+def test_inner_joins_have_no_such_figures() -> None:
+    with live() as join:
+        assert not {"unmatched", "held_back"} & join.stats().keys()
+
+
+def test_promises_wait_for_windows_of_rows() -> None:
+    """An unmatched tuple has its own time there: no punctuation passes it before it has left its window."""
+    with live(within=sj.last(2), how="left", punctuations=True) as join:
+        join.push_r({"ts": [1], "x": [7]})
+        join.push_s({"ts": [50], "a": [8]})
+        join.push_r({"ts": [60], "x": [9]})
+        assert [item.time for item in join.poll()] == [1]
+        join.push_r({"ts": [61, 62], "x": [9, 9]})
+        out = list(join.poll())
+        assert [row["ts_r"] for batch in out if isinstance(batch, pa.RecordBatch) for row in batch.to_pylist()] == [
+            1,
+            60,
+        ]
+        assert out[-1].time == 50
+
+
+def test_what_nobody_needs_is_not_kept() -> None:
+    schema = pa.schema([*S, ("text", pa.string())])
+    more = {"time": "ts", "within": 10, "on": "r.x = s.a"}
+    for kind, kept in (({"how": "anti"}, 0), ({"select": "r.x, s.ts"}, 8 * 1_000), ({"aggregate": COUNT}, 16 * 1_000)):
+        with sj.Join(r=R, s=schema, **more, **kind) as join:
+            ids = np.arange(1_000)
+            join.push_s({"ts": ids, "a": ids, "text": ["some text"] * 1_000})
+            assert kept <= join.stats()["s"]["payload_bytes"] <= 1.1 * kept
+
+
+def test_explained() -> None:
+    text = str(sj.explain(R, S, on="r.x = s.a", within=sj.interval(-5, 10), time="ts", how="full"))
+    assert "an r without a partner when s has passed r.time + 10" in text
+    assert "an s without a partner when r has passed s.time + 5" in text
+    assert "advance()" in text
