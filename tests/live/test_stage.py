@@ -78,9 +78,9 @@ def test_memory_is_that_of_the_windows(kind: dict[str, Any]) -> None:
             output = join._output
             assert output._stage is not None
             waiting = output._stage._waiting.values()
-            assert max(len(times._values) for times in output._times) < 4_000
+            assert max(len(times._values) for times in output._times) < 12_000
             assert max(len(part["due"]) for each in waiting for part in (each.members, each.others)) < 12_000
-            assert sum(side.nbytes for side in output.sides) < 200_000
+            assert sum(side.nbytes for side in output.sides) < 300_000
 
 
 def test_figures() -> None:
