@@ -11,7 +11,7 @@ from pathlib import Path
 import streamjoin
 
 ROOT = Path(streamjoin.__file__).parent
-HEAVY = ("numba", "sqlglot", "pandas", "polars", "pyspark", "narwhals", "pyopencl", "duckdb", "llvmlite")
+HEAVY = ("numba", "sqlglot", "pandas", "polars", "pyspark", "narwhals", "pyopencl", "duckdb", "llvmlite", "amaranth")
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -105,7 +105,7 @@ FLOORS = [
     ("intake",),
     ("results",),
     ("engine",),
-    ("live", "threads", "device", "tables", "spark"),
+    ("live", "threads", "device", "circuit", "tables", "spark"),
     ("api",),
     ("testing",),
     ("monitor",),

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from streamjoin.access.tuples import Tuples
-from streamjoin.algorithms import ALGORITHMS, DEVICE, INLINE, THREADS
+from streamjoin.algorithms import ALGORITHMS, CIRCUIT, DEVICE, INLINE, THREADS
 from streamjoin.codegen.records import Array
 from streamjoin.intake.packed import PackedRows
 from streamjoin.intake.prepare import Intake
@@ -26,7 +26,12 @@ from streamjoin.windows.watermark import Watermark
 PerSide = tuple[int, int]  # a number of r, and one of s
 Taken = Callable[[int, Array | None, Array | None, bool | None], None]  # latest time, results, nulls among kept rows
 
-ENGINES = {INLINE: "live.inline:Inline", THREADS: "threads.driver:Driver", DEVICE: "device.opencl_join:Hells"}
+ENGINES = {
+    INLINE: "live.inline:Inline",
+    THREADS: "threads.driver:Driver",
+    DEVICE: "device.opencl_join:Hells",
+    CIRCUIT: "circuit.model:LockStep",
+}
 
 
 @dataclass(frozen=True)

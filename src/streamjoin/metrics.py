@@ -56,6 +56,8 @@ WORKER = (
     Figure("messages", "messages", "taken so far", counter=True),
     Figure("messages_sent", "messages", "to its neighbours", counter=True),
     Figure("tuples_forwarded", "tuples", "to its neighbours", counter=True),
+    Figure("fifo_high_water", "pairs", "of a join core: most that ever waited in a result FIFO of it"),
+    Figure("utilisation", "", "of a join core: the part of all cycles in which it compared two tuples"),
 )
 JOIN = (
     Figure("algorithm", "", "who meets whom"),
@@ -74,6 +76,7 @@ JOIN = (
     Figure("held_back", "tuples", "whose result is not known yet: their windows are open"),
     Figure("workers", "", "the figures of each worker"),
     Figure("device", "", "of a join on a device: what it is, where its windows lie, seconds spent in each step"),
+    Figure("circuit", "", "of a join in lock step: cycles, steps, how full its FIFOs were, utilisation per core"),
 )
 CELL = (
     Figure("results", "pairs", "written by the micro-batch"),

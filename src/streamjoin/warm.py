@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from typing import Any
 
-from streamjoin.algorithms import ALGORITHMS, DEVICE, THREADS
+from streamjoin.algorithms import ALGORITHMS, CIRCUIT, DEVICE, THREADS
 from streamjoin.machine import usable_cores
 
 BAND = "abs(r.x - s.x) <= 1 AND abs(r.y - s.y) <= 1"
@@ -82,6 +82,7 @@ def _live(algorithm: str, access: str, workers: int) -> int:
 
 def _stream(algorithm: str, access: str, workers: int) -> None:
     from streamjoin.live.join import Join
+    from streamjoin.windows.last import last
 
     rows = _tuples()
     options: dict[str, Any] = {"workers": workers} if workers > 1 else {}
@@ -89,7 +90,7 @@ def _stream(algorithm: str, access: str, workers: int) -> None:
         r=rows.schema,
         s=rows.schema,
         on=LIVE[access],
-        within=8,
+        within=last(8) if ALGORITHMS[algorithm].engine == CIRCUIT else 8,
         time="ts",
         algorithm=algorithm,
         access=access,

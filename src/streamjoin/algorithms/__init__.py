@@ -8,7 +8,9 @@ from functools import cached_property
 from importlib import import_module
 from types import ModuleType
 
-INLINE, THREADS, DEVICE = "inline", "threads", "device"  # engines
+from streamjoin.algorithms.lockstep import cores_for
+
+INLINE, THREADS, DEVICE, CIRCUIT = "inline", "threads", "device", "circuit"  # engines
 DEALT, EVERYONE, SHARES = "dealt", "to everyone", "in shares"  # how a driver feeds its workers
 NOBODY = -1  # no next node; the way of who keeps nothing of a side
 
@@ -128,6 +130,7 @@ class Algorithm:
     pushed: bool = False  # tuples meet only as later ones push them on
     divides: str = ""  # what it does with windows whatever the rates
     indexes: str = ""  # what it does with indexes
+    degree: Callable[[float, float], int] | None = None  # workers that windows of so many rows get, whatever the rates
 
     @cached_property
     def protocol(self) -> ModuleType:
@@ -212,6 +215,19 @@ ALGORITHMS = {
                 "hells compares on one device, which divides the work itself",
                 "is one device, which workers={workers} cannot divide; leave workers= out",
             ),
+        ),
+        Algorithm(
+            "lockstep",
+            "Handshake join 6, on an FPGA",
+            "lockstep",
+            chain,
+            passing(1.0),
+            engine=CIRCUIT,
+            accesses=("scan",),
+            scans="a join core compares what enters it with every tuple of its segment, one per cycle",
+            shape="a chain of {workers} join cores under one clock",
+            pushed=True,
+            degree=cores_for,
         ),
     )
 }

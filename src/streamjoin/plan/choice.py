@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from streamjoin.access import ACCESSES
-from streamjoin.algorithms import ALGORITHMS, AUTO, INDEX, NAMES, PARALLEL, RECTANGULAR, SCAN, SEQUENTIAL
+from streamjoin.algorithms import ALGORITHMS, AUTO, INDEX, NAMES, PARALLEL, RECTANGULAR, SCAN, SEQUENTIAL, Algorithm
 from streamjoin.errors import OptionError, shown, suggest
 from streamjoin.plan.costs import BATCH, Costs, Price, calibrated
 from streamjoin.plan.formulas import (
@@ -145,6 +145,9 @@ def choose(task: Task, cores: int, wish: Wish = ANYTHING, costs: Costs | None = 
     if algorithm != AUTO and (alone := ALGORITHMS[algorithm].alone):
         why = "one worker was asked for" if workers == 1 and algorithm == SEQUENTIAL else alone[0]
         return Choice(algorithm, 1, (1, 1), BATCH, (why,))
+    if algorithm != AUTO and (row := ALGORITHMS[algorithm]).degree is not None:
+        count, why = _by_windows(row, task.stay, workers)
+        return Choice(algorithm, count, (1, count), BATCH, (why,))
     load = _load(task)
     reasons: list[str] = []
     if load is None:
@@ -157,6 +160,14 @@ def choose(task: Task, cores: int, wish: Wish = ANYTHING, costs: Costs | None = 
     if count > cores:
         reasons.append(f"{count} workers were asked for, {_cores(cores)}: they take turns")
     return Choice(name, count, layout, BATCH, tuple(reasons))
+
+
+def _by_windows(row: Algorithm, stay: Stay | None, workers: int | str) -> tuple[int, str]:
+    """The workers of an algorithm that goes by the windows alone, and why."""
+    count = workers if isinstance(workers, int) else 1
+    if row.degree is not None and stay is not None and not isinstance(workers, int):
+        count = row.degree(stay.r, stay.s)
+    return count, f"{row.name}: {row.shape.format(rows=1, columns=count, workers=count)}"
 
 
 def _with_rates(

@@ -1,0 +1,153 @@
+"""Handshake join in lock step: join cores in a chain under one clock, and the numbers that follow from its shape.
+
+       ┌────────┐ ─▶ ┌────────┐ ─▶ ┌────────┐
+ r ──▶ │ core 0 │    │ core 1 │    │ core n │ ◀── s       both streams move in the same step
+       └────────┘ ◀─ └────────┘ ◀─ └────────┘
+           ▽ results     ▽             ▽  ──▶ FIFOs, merging network ──▶ one result per cycle
+
+Teubner and Mueller, SIGMOD 2011, section 6, and appendix A of the report. A step moves a stream by one tuple through
+all cores at once; a core compares the tuple that entered it with its segment of the other stream, one comparison per
+cycle and scanner. The rule that no pair is missed or met twice: *r moves first*. The r that enters a core is compared
+with the segment of s as it was before the step, the s that enters with the segment of r as it is after it.
+docs/algorithms/lockstep.md argues it.
+
+`circuit/cycles.py` computes what happens in every cycle, `circuit/chain.py` is the same as hardware.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+SEGMENT = 8  # tuples of each stream per core, as in the paper's figure 18
+MOST_CORES = 512
+MOST_ROWS = 4096  # of a window: more than what any of today's mid-sized chips holds in its cores
+FAN = 4  # of the trees by which a start reaches all cores, and their throttle signals the entrance
+SHORTEST_STEP = 3  # cycles: a tuple that leaves a core must be on its way before the next one does
+FETCH = 1  # cycles from a segment's address to its tuple
+NETWORKS = {"tree": (2, 2), "paper": (8, 16)}  # of the merging network: inputs of a merger, entries of its FIFO
+
+
+def levels(count: int, fan: int = FAN) -> int:
+    """Registers in a row on the way from one point to so many, each of which feeds `fan` others.
+
+    >>> [levels(n) for n in (1, 4, 5, 16, 64, 200)]
+    [0, 1, 2, 2, 3, 4]
+    """
+    depth, reached = 0, 1
+    while reached < count:
+        depth, reached = depth + 1, reached * fan
+    return depth
+
+
+def cores_for(rows_r: float, rows_s: float) -> int:
+    """How many cores windows of so many rows get by themselves: one for eight tuples, as in the paper."""
+    return max(1, min(-(-int(max(rows_r, rows_s)) // SEGMENT), int(min(rows_r, rows_s)), MOST_CORES))
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The shape of a chain: what circuit, model and proof agree on.
+
+    >>> chain = Chain(cores=4, rows=(32, 32), stages=1)
+    >>> chain.segments(0), chain.step(True, True), chain.margin(0), chain.depth
+    ((8, 8, 8, 8), 8, 14, 32)
+    """
+
+    cores: int
+    rows: tuple[int, int]  # of the windows of r and of s
+    scanners: int = 2  # per core
+    stages: int = 1  # cycles that the predicate takes
+    network: str = "tree"
+    entries: int = 0  # of a result FIFO; 0: as many as the margin wants
+    expedited: bool = False  # every tuple visits all cores at once and stays at its home (low-latency handshake join)
+    spare: int = 0  # added to the margin: for proofs that it cannot be smaller
+
+    def segments(self, side: int) -> tuple[int, ...]:
+        """By core: tuples of a side's window that it holds."""
+        rows, n = self.rows[side], self.cores
+        return tuple(-(-(rows - k) // n) for k in range(n))
+
+    @cached_property
+    def longest(self) -> tuple[int, int]:
+        """The longest segment of r, and of s."""
+        return self.segments(0)[0], self.segments(1)[0]
+
+    def step(self, of_r: bool, of_s: bool) -> int:
+        """Cycles from one step to the next, by which streams move in it. The longest segments decide, in lock step."""
+        if self.scanners == 2:
+            return max(SHORTEST_STEP, *self.longest)
+        return max(SHORTEST_STEP, of_r * self.longest[1] + of_s * self.longest[0])
+
+    @property
+    def down(self) -> int:
+        """Cycles from the admission of a step to its start in all cores."""
+        return max(1, levels(self.cores))
+
+    @property
+    def up(self) -> int:
+        """Cycles from a core's throttle register to the admission."""
+        return levels(self.cores)
+
+    @property
+    def leaves(self) -> int:
+        """Result FIFOs: one per scanner."""
+        return self.cores * self.scanners
+
+    def scan(self, leaf: int) -> int:
+        """The most results that one step puts into a FIFO."""
+        r, s = self.longest
+        return r + s if self.scanners == 1 else (s, r)[leaf % 2]
+
+    def margin(self, leaf: int) -> int:
+        """Free entries that a FIFO must have when a step is admitted, so that no result is ever lost.
+
+        The admission knows how full a FIFO was `blind` cycles before the step's first result. In these, steps that were
+        admitted earlier may add as many results as fit: `scan` in each `step`, the newest just before. Then come those
+        of the step itself. It cannot be smaller: `circuit/proof.py` finds the lost result if it is.
+        """
+        scan, step = self.scan(leaf), self.step(True, True)
+        whole, rest = divmod(self.blind, step)
+        return scan + whole * scan + max(0, rest - (step - scan)) + self.spare
+
+    @property
+    def blind(self) -> int:
+        """Cycles: throttle register, its way up, the way of the start, the core's start, fetch, predicate."""
+        return 1 + self.up + self.down + 1 + FETCH + self.stages
+
+    @cached_property
+    def depth(self) -> int:
+        """Entries of a result FIFO: room for the margin and a step's results, as a power of two."""
+        if self.entries:
+            return self.entries
+        return 1 << (max(self.margin(leaf) + self.scan(leaf) for leaf in (0, self.leaves - 1)) - 1).bit_length()
+
+    @property
+    def fan_in(self) -> int:
+        return NETWORKS[self.network][0]
+
+    @property
+    def merger(self) -> int:
+        """Entries of a merger's FIFO."""
+        return NETWORKS[self.network][1]
+
+    @cached_property
+    def mergers(self) -> tuple[tuple[int, ...], ...]:
+        """The merging network: the inputs of every merger, each a FIFO by number; leaves first, the root last."""
+        found: list[tuple[int, ...]] = []
+        row = list(range(self.leaves))
+        while len(row) > 1:
+            groups = [tuple(row[k : k + self.fan_in]) for k in range(0, len(row), self.fan_in)]
+            row = []
+            for group in groups:
+                if len(group) == 1:  # nothing to merge with: it goes on to the next level
+                    row.append(group[0])
+                else:
+                    row.append(self.leaves + len(found))
+                    found.append(group)
+        return tuple(found)
+
+    @property
+    def bottleneck(self) -> float:
+        """The part of all comparisons that may match before the network, at one result per cycle, limits the chain."""
+        return min(1.0, self.step(True, True) / sum(self.rows))
