@@ -44,6 +44,7 @@ _ERRORS = (
     "ClosedError",
     "StateError",
     "DeviceError",
+    "CircuitError",
     "FileError",
     "PipelineError",
 )

@@ -65,6 +65,10 @@ class DeviceError(StreamjoinError, RuntimeError):
     """There is no OpenCL device that serves, or it failed."""
 
 
+class CircuitError(StreamjoinError, RuntimeError):
+    """A tool that circuits are made with is missing, failed, or took too long."""
+
+
 class FileError(StreamjoinError, OSError):
     """A file cannot be read or written."""
 

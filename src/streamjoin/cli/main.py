@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from streamjoin.cli import bench, demo, doctor, join, warm, watch
+from streamjoin.cli import bench, circuit, demo, doctor, join, warm, watch
 from streamjoin.cli.parameters import Grouped
 from streamjoin.cli.streams import standard_streams, unwritten
 from streamjoin.errors import PipelineError, StreamjoinError
@@ -29,6 +29,7 @@ app = typer.Typer(
 app.command("join", cls=Grouped)(join.join)
 app.command("demo")(demo.demo)
 app.add_typer(bench.app, name="bench")
+app.add_typer(circuit.app, name="circuit")
 app.command("doctor")(doctor.doctor)
 app.command("warm")(warm.warm)
 app.command("watch")(watch.watch)

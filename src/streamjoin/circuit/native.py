@@ -1,0 +1,160 @@
+"""The circuit as C++ (yosys cxxrtl), where there is a compiler: the trace of Amaranth's simulator, faster."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from streamjoin.circuit.build import CIRCUIT, flat_text
+from streamjoin.circuit.core import Design
+from streamjoin.circuit.cycles import COUNTS, STILL
+from streamjoin.circuit.simulate import Steps
+from streamjoin.circuit.tools import YOSYS, compiler, limited, run
+from streamjoin.codegen.records import Array
+from streamjoin.errors import CircuitError
+
+SCRIPT = f"""\
+read_rtlil circuit.il
+hierarchy -top {CIRCUIT} -check
+proc
+flatten
+write_cxxrtl -O6 -g0 circuit.cc
+"""
+# Reads one record per step: moves of r and s, pause, both words. Writes one row per cycle, as the model does.
+DRIVER = """\
+#include "circuit.cc"
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+template<size_t N> uint32_t *bits(cxxrtl::value<N> &v) { return v.data; }
+template<size_t N> uint32_t *bits(cxxrtl::wire<N> &w) { return w.curr.data; }
+static uint64_t number(const uint32_t *p, int from, int count) {
+  uint64_t found = 0;
+  for (int k = 0; k < count; k++) found |= (uint64_t)(p[(from + k) / 32] >> ((from + k) % 32) & 1) << k;
+  return found;
+}
+int main() {
+  const int words_r = @WORDS_R@, words_s = @WORDS_S@, payload_r = @PAYLOAD_R@, payload_s = @PAYLOAD_S@;
+  int64_t head[3];
+  FILE *in = fopen("steps.bin", "rb"), *out = fopen("trace.bin", "wb");
+  if (!in || !out || fread(head, 8, 3, in) != 3) return 1;
+  const int64_t steps = head[0], cycles = head[1], readies = head[2], each = 3 + words_r + words_s;
+  std::vector<uint32_t> step(steps * each);
+  std::vector<uint8_t> ready(readies);
+  if (fread(step.data(), 4, step.size(), in) != step.size() || fread(ready.data(), 1, readies, in) != readies) return 1;
+  cxxrtl_design::p_@TOP@ top;
+  std::vector<int64_t> row(@COLUMNS@);
+  int64_t taken = 0, pause = -1;
+  auto began = std::chrono::steady_clock::now();
+  top.step();
+  for (int64_t cycle = 0; cycle < cycles; cycle++) {
+    bool offered = false;
+    const uint32_t *now = nullptr;
+    if (taken < steps) {
+      now = &step[taken * each];
+      if (pause < 0) pause = now[2];
+      offered = pause == 0;
+      if (pause > 0) pause--;
+    }
+    top.p_r__valid.set<bool>(offered && now[0]);
+    top.p_s__valid.set<bool>(offered && now[1]);
+    if (offered) {
+      memcpy(bits(top.p_r), now + 3, 4 * words_r);
+      memcpy(bits(top.p_s), now + 3 + words_r, 4 * words_s);
+    }
+    top.p_out__ready.set<bool>(ready[cycle % readies]);
+    top.p_clk.set<bool>(false);
+    top.step();
+    row[0] = bits(top.p_ready)[0];
+    row[1] = bits(top.p_throttle)[0];
+    row[2] = bits(top.p_out__valid)[0];
+    row[3] = row[4] = -1;
+    if (row[2]) {
+      row[3] = number(bits(top.p_out), 0, payload_r);
+      row[4] = number(bits(top.p_out), payload_r, payload_s);
+    }
+@COUNTS@
+    fwrite(row.data(), 8, row.size(), out);
+    if (offered && row[0]) { taken++; pause = -1; }
+    top.p_clk.set<bool>(true);
+    top.step();
+  }
+  printf("%.6f\\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+  return fclose(out);
+}
+"""
+
+
+@dataclass(frozen=True)
+class Native:
+    """What a compiled circuit showed, and how long it took."""
+
+    trace: Array
+    compile_seconds: float
+    cycles_per_s: float
+
+
+def native_trace(design: Design, steps: Steps, cycles: int, limit: float = 600.0) -> Native:
+    """What the circuit shows in each cycle, compiled from C++."""
+    found = compiler()
+    if found is None:
+        raise CircuitError(
+            "there is no C++ compiler (c++, g++, clang++) to simulate the circuit with; leave --native out"
+        )
+    with tempfile.TemporaryDirectory(prefix="streamjoin-circuit-") as name:
+        folder = Path(name)
+        began = time.perf_counter()
+        (folder / "circuit.il").write_text(flat_text(design))
+        (folder / "cxxrtl.ys").write_text(SCRIPT)
+        run(YOSYS, ["-q", "cxxrtl.ys"], folder, limit)
+        fifos = design.chain.leaves + len(design.chain.mergers)
+        (folder / "main.cc").write_text(_driver(design, fifos))
+        words = [found, "-O2", "-std=c++14", "-I", str(_runtime()), "main.cc", "-o", "circuit"]
+        limited(words, folder, limit, "the C++ compiler")
+        compiled = time.perf_counter() - began
+        _write_steps(folder / "steps.bin", design, steps, cycles)
+        done = limited(["./circuit"], folder, limit, "the compiled circuit")
+        trace = np.fromfile(folder / "trace.bin", np.int64).reshape(cycles, COUNTS + fifos)
+    return Native(trace, compiled, cycles / max(float(done.output), 1e-9))
+
+
+def _driver(design: Design, fifos: int) -> str:
+    text = DRIVER
+    counts = "\n".join(f"    row[{COUNTS + k}] = bits(top.p_count__{k})[0];" for k in range(fifos))
+    for name, value in {
+        "WORDS_R": -(-design.r.width // 32),
+        "WORDS_S": -(-design.s.width // 32),
+        "PAYLOAD_R": design.r.payload,
+        "PAYLOAD_S": design.s.payload,
+        "TOP": CIRCUIT,
+        "COLUMNS": COUNTS + fifos,
+        "COUNTS": counts,
+    }.items():
+        text = text.replace(f"@{name}@", str(value))
+    return text
+
+
+def _runtime() -> Path:
+    """Where cxxrtl's headers are."""
+    spec = importlib.util.find_spec(YOSYS)
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent / "share" / "include" / "backends" / "cxxrtl" / "runtime"
+
+
+def _write_steps(file: Path, design: Design, steps: Steps, cycles: int) -> None:
+    words_r, words_s = -(-design.r.width // 32), -(-design.s.width // 32)
+    rows = np.zeros((len(steps.r), 3 + words_r + words_s), np.uint32)
+    rows[:, 0], rows[:, 1], rows[:, 2] = steps.r != STILL, steps.s != STILL, steps.pause
+    for side, layout, first, count in ((0, design.r, 3, words_r), (1, design.s, 3 + words_r, words_s)):
+        for k, word in enumerate(steps.words(side, layout)):
+            rows[k, first : first + count] = [word >> 32 * part & 0xFFFFFFFF for part in range(count)]
+    with file.open("wb") as out:
+        out.write(np.array([len(steps.r), cycles, len(steps.ready)], np.int64).tobytes())
+        out.write(rows.tobytes())
+        out.write(steps.ready.astype(np.uint8).tobytes())
