@@ -30,7 +30,7 @@ from streamjoin.results.rows import gather
 from streamjoin.results.schema import columns, result_schema
 from streamjoin.results.selected import Assembly, beside, needed
 from streamjoin.tables.crew import Crew, crew
-from streamjoin.tables.gather import Tuples, in_order, side_by_side
+from streamjoin.tables.gather import ResultRows, Tuples, in_order
 from streamjoin.tables.layout import Layout, lay_out
 from streamjoin.tables.search import Test, Work, search, tasks
 from streamjoin.tables.side import Side, prepare
@@ -146,11 +146,11 @@ class WholeJoin:
         s = prepare(self.program, "s", tables["s"], (self._window.at,), workers)
         dimensions = self._dimensions(r, s)
         self._windowed = len(dimensions) > len(self.program.dimensions)
+        self.shape, self._layout = self._lay_out(r, s, dimensions)
         kind = ANYWHERE if not self._windowed else SAME_WIDTH if self._window.until is None else EACH
-        self._test: Test = self.program.test(kind).test
+        self._test: Test = self.program.test(kind, tiles=self.shape.kind == SCAN).test
         with compiling(self.program):
             self._test.compile("int64(int64)")
-        self.shape, self._layout = self._lay_out(r, s, dimensions)
         axis = self.shape.axis
         swept = dimensions[axis.dimension] if axis else None
         points = (True, True) if swept is None else (swept.is_point("r"), swept.is_point("s"))
@@ -160,7 +160,7 @@ class WholeJoin:
         """In which tuples are intervals; the window is the last one, unless all pairs lie in it."""
         found = [Dimension(str(dimension), r.ends[d], s.ends[d]) for d, dimension in enumerate(self.program.dimensions)]
         until = r.window[1] if len(r.window) > 1 else None
-        window = on_axis(replace(self._window, since=r.window[0], until=until, at=s.window[0]), self.crew)
+        window = on_axis(replace(self._window, since=r.window[0], until=until, at=s.window[0]))
         return (*found, Dimension("time", *window)) if window is not None else tuple(found)
 
     def _lay_out(self, r: Side, s: Side, dimensions: tuple[Dimension, ...]) -> tuple[Shape, Layout]:
@@ -184,8 +184,8 @@ class WholeJoin:
     def rows(self) -> pa.Table:
         """The rows of all pairs."""
         r, s = self._tuples(self.shape.candidates)
-        found = self._search(r, s, lambda a, b: (r.take(a), s.take(b)))
-        return side_by_side(found, result_schema(self.plan))
+        rows = ResultRows(r, s, result_schema(self.plan))
+        return rows.table(self._search(r, s, rows.put))
 
     def each(self, consume: Callable[[Array, Array], None]) -> None:
         """Hands over the row numbers of all pairs, part by part, in several threads."""
@@ -219,7 +219,14 @@ class WholeJoin:
         """Both sides in order, given how many result rows are expected, of these tables."""
         tables = self.tables if tables is None else tables
         r, s = (
-            in_order(sorted_side, self.program.stored[side], tables[side], self._windowed, expected, self.crew)
+            in_order(
+                sorted_side,
+                self.program.stored[side],
+                tables[side],
+                (self.plan.times[side] or "") if self._windowed else None,
+                expected,
+                self.crew,
+            )
             for side, sorted_side in (("r", self._layout.r), ("s", self._layout.s))
         )
         return r, s
@@ -227,6 +234,6 @@ class WholeJoin:
     def _search(self, r: Tuples, s: Tuples, made: Callable[[Array, Array], T]) -> list[T]:
         """What is made of all pairs, given their positions, in the order of the tasks."""
         parts: list[list[T]] = [[] for _ in self._tasks]
-        work = Work(self.program, self._test, self._layout, (r, s), self._window.width)
+        work = Work(self.program, self._test, self._layout, (r, s), self._window.lower, self._window.width)
         self.comparisons = search(work, self._tasks, lambda task, a, b: parts[task].append(made(a, b)), self.crew)
         return [part for task in parts for part in task]
