@@ -27,14 +27,12 @@ class Values:
     def floats(self, positions: Array) -> Array:
         """Those at some positions, in float64."""
         found: Array = self.array[positions]
-        return found if found.dtype == np.float64 else (found + self.bias).astype(np.float64)
+        return (found + self.bias).astype(np.float64) if self.whole else found
 
-    def bounds(self) -> tuple[float, float]:
-        """The least and the greatest one."""
-        low, high = self.array.min(), self.array.max()
-        return float(low if self.array.dtype == np.float64 else int(low) + self.bias), float(
-            high if self.array.dtype == np.float64 else int(high) + self.bias
-        )
+    @property
+    def whole(self) -> bool:
+        """Are they integers?"""
+        return self.array.dtype != np.float64
 
 
 Ends = tuple[Values | None, Values | None]  # where intervals begin and end; None: nowhere

@@ -13,54 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.codegen.intrinsics import bytes_at, halves_at, keys_at, words_at
-from streamjoin.codegen.jit import njit
 from streamjoin.codegen.program import Part
-from streamjoin.codegen.records import Address, Array, Record, Word, address
+from streamjoin.codegen.records import Array, address
 from streamjoin.intake.columns import as_numpy, flat, without_views
 from streamjoin.results.rows import take_rows
 from streamjoin.tables.crew import Crew
 from streamjoin.tables.layout import Sorted
 from streamjoin.tables.memory import room
 from streamjoin.tables.side import taken
+from streamjoin.tables.take import WIDTHS, Move, take_values
 
 PAYS = 0.7  # results per row from which on it pays to put the rows in order first
 SLAB = 1 << 18  # rows of a result that lie together, or more if one call has more
 ALIGNED = 64  # bytes
-WIDTHS = (1, 2, 4, 8)
-
-
-class Move(Record):
-    """A column to be taken: values of so many bytes, from where, to where."""
-
-    width: Word
-    source: Address
-    target: Address
-
-
-@njit(nogil=True, cache=True)
-def take_values(moves, positions, first):
-    """Writes the columns' values at these positions to their targets, from a row on."""
-    n = len(positions)
-    for m in range(len(moves)):
-        width, far = moves[m].width, np.int64(1) << 40
-        source, target = moves[m].source, moves[m].target + first * width
-        if width == 8:
-            words, wide = words_at(source, far), words_at(target, n)
-            for k in range(n):
-                wide[k] = words[np.int64(positions[k])]
-        elif width == 4:
-            keys, short = keys_at(source, far), keys_at(target, n)
-            for k in range(n):
-                short[k] = keys[np.int64(positions[k])]
-        elif width == 2:
-            halves, shorter = halves_at(source, far), halves_at(target, n)
-            for k in range(n):
-                shorter[k] = halves[np.int64(positions[k])]
-        else:
-            single, shortest = bytes_at(source, far), bytes_at(target, n)
-            for k in range(n):
-                shortest[k] = single[np.int64(positions[k])]
 
 
 def _width(column: pa.Array) -> int:

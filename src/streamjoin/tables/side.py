@@ -101,6 +101,27 @@ def _filtered(side: Side, rows: Array, kept: list[slice]) -> Side:
     )
 
 
+def only(side: Side, positions: Array) -> Side:
+    """Only the tuples at these positions."""
+
+    def some(array: Array) -> Array:
+        return np.take(array, positions)
+
+    ends = []
+    for low, high in side.ends:
+        first = None if low is None else Values(some(low.array), low.bias)
+        ends.append((first, first if high is low else None if high is None else Values(some(high.array), high.bias)))
+    return replace(
+        side,
+        rows=positions if side.rows is None else some(side.rows),
+        columns=tuple(some(column) for column in side.columns),
+        ends=tuple(ends),
+        key=None if side.key is None else some(side.key),
+        window=tuple(some(array) for array in side.window),
+        length=len(positions),
+    )
+
+
 def taken(array: Array, order: Array | None, crew: Crew, out: Array | None = None) -> Array:
     """The array's values in an order, or as they are if there is none; in `out`, if that is given."""
     if order is None:

@@ -32,6 +32,7 @@ from streamjoin.results.selected import Assembly, beside, needed
 from streamjoin.tables.crew import Crew, crew
 from streamjoin.tables.gather import ResultRows, Tuples, in_order
 from streamjoin.tables.layout import Layout, lay_out
+from streamjoin.tables.prune import prune
 from streamjoin.tables.search import Test, Work, search, tasks
 from streamjoin.tables.side import Side, prepare
 from streamjoin.tables.validity import with_lifetimes
@@ -144,7 +145,7 @@ class WholeJoin:
         self._window = places(plan.window, times["r"], times["s"])
         r = prepare(self.program, "r", tables["r"], self._window.of_r, workers)
         s = prepare(self.program, "s", tables["s"], (self._window.at,), workers)
-        dimensions = self._dimensions(r, s)
+        r, s, dimensions = prune(r, s, self._dimensions, workers)
         self._windowed = len(dimensions) > len(self.program.dimensions)
         self.shape, self._layout = self._lay_out(r, s, dimensions)
         kind = ANYWHERE if not self._windowed else SAME_WIDTH if self._window.until is None else EACH

@@ -87,6 +87,6 @@ def on_axis(window: Places) -> tuple[Ends, Ends] | None:
         return (Values(since.astype(np.float64)), Values(until.astype(np.float64))), (points, points)
     # What meets nothing ends before it begins.
     before, after = max(first - 1, SINCE_EVER), min(last + 1, FOREVER)
-    low, high = (np.clip(since, first, after) - first).astype(np.float64), np.clip(until, before, last) - first
+    begin, end = np.clip(since, first, after) - first, np.clip(until, before, last) - first
     points = Values(at, -first)
-    return (Values(low), Values(high.astype(np.float64))), (points, points)
+    return (Values(begin.astype(np.float64)), Values(end.astype(np.float64))), (points, points)
