@@ -29,6 +29,7 @@ from streamjoin.results.reduce import mark
 from streamjoin.results.rows import gather
 from streamjoin.results.schema import columns, result_schema
 from streamjoin.results.selected import Assembly, beside, needed
+from streamjoin.tables.asof import AS_OF, AsOf, possible
 from streamjoin.tables.crew import Crew, crew
 from streamjoin.tables.gather import ResultRows, Tuples, in_order
 from streamjoin.tables.layout import Layout, lay_out
@@ -102,6 +103,11 @@ def _join_kind(
         found = KindJoin(plan, both, Replayed(plan, tables, stats), ordered).run()
         return assembly.result(found.rows, found.aggregated)
     kind = plan.kind
+    if possible(plan):
+        with crew(plan.workers) as workers:
+            found = KindJoin(plan, both, AsOf(plan, both, workers), ordered).run()
+        stats.update(comparisons=0, shape=AS_OF)
+        return assembly.result(found.rows, found.aggregated)
     with _whole(plan, tables, stats) as join:
         if (
             kind.how.pairs
