@@ -5,8 +5,6 @@ A search would find every partner of an r to keep the latest one. Here a hash ta
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pyarrow as pa
 
@@ -20,13 +18,10 @@ from streamjoin.plan.plan import Plan
 from streamjoin.predicate.tree import literal
 from streamjoin.predicate.types import BOOL
 from streamjoin.results.computed import Computed
-from streamjoin.tables.crew import Crew
-from streamjoin.tables.latest import latest
+from streamjoin.tables.latest import latest, number_keys
 
 TRUE = literal(True, BOOL)
 AS_OF = "as-of"  # the shape
-ROOM = 2  # places of the hash table for every row of s
-PART = 1 << 19  # pairs that are handed over together
 
 
 def possible(plan: Plan) -> bool:
@@ -38,47 +33,37 @@ def possible(plan: Plan) -> bool:
 
 
 class AsOf:
-    """The pairs that a choice by time is among: of every r the last partner before it, and the first one after it."""
+    """One as-of join of two tables."""
 
-    comparisons = 0
+    def __init__(self, plan: Plan, tables: tuple[pa.Table, pa.Table]) -> None:
+        self._plan, self._tables = plan, tables
+        self._times = tuple(times_of(plan, side, table) for side, table in zip(SIDES, tables, strict=True))
+        self._numbers, self._keys = _numbered(*self._side(0), *self._side(1))
 
-    def __init__(self, plan: Plan, tables: tuple[pa.Table, pa.Table], crew: Crew) -> None:
-        self._plan, self._tables, self._crew = plan, tables, crew
+    def partners(self) -> Array:
+        """By row of r: the row of s that is taken, -1 if there is none."""
+        take, (times_r, times_s) = self._plan.kind.take.name, self._times
+        if not len(times_s):
+            return np.full(len(times_r), -1)
+        since, until = self._plan.window.bounds("r", times_r.copy(), 0)
+        before = after = np.full(0, -1)
+        if take != FORWARD:
+            before = self._search(np.minimum(times_r, until), backwards=False)
+            before[(before >= 0) & (times_s[before] < since)] = -1
+        if take != BACKWARD:
+            after = self._search(np.maximum(times_r, since), backwards=True)
+            after[(after >= 0) & (times_s[after] > until)] = -1
+        if take in (BACKWARD, FORWARD):
+            return before if take == BACKWARD else after
+        # Differences of times may need more than 63 bits: as unsigned integers they wrap to what they are.
+        back = times_r.view(np.uint64) - times_s[before].view(np.uint64)
+        forth = times_s[after].view(np.uint64) - times_r.view(np.uint64)
+        return np.where((before >= 0) & ((after < 0) | (back <= forth)), before, after)
 
-    def each(self, consume: Callable[[Array, Array], None]) -> None:
-        """Hands over the pairs."""
-        plan, take = self._plan, self._plan.kind.take.name
-        times_r, times_s = (times_of(plan, side, table) for side, table in zip(SIDES, self._tables, strict=True))
-        since, until = plan.window.bounds("r", times_r.copy(), 0)
-        sides = [self._side(side) for side in (0, 1)]
-        order_s = _order(times_s)
-        for backwards in (False, True):
-            if take == (BACKWARD if backwards else FORWARD):
-                continue
-            limits = np.maximum(times_r, since) if backwards else np.minimum(times_r, until)
-            partners = self._search(sides, limits, times_s, order_s, backwards)
-            rows = np.flatnonzero(partners >= 0)
-            at = times_s[partners[rows]]
-            rows = rows[(at >= since[rows]) & (at <= until[rows])]
-            for begin in range(0, len(rows), PART):
-                part = rows[begin : begin + PART]
-                consume(part, partners[part])
-
-    def _search(
-        self, sides: list[tuple[Array, Array]], limits: Array, times: Array, order: Array, backwards: bool
-    ) -> Array:
-        (words_r, keep_r), (words_s, keep_s) = sides
-        found = np.full(len(limits), -1)
-        own, parts = _order(limits), self._crew.workers
-        size = 1 << max(int(ROOM * len(times)).bit_length(), 4)
-
-        def run(part: int) -> None:
-            slots = np.full(size, -1)
-            latest(
-                words_r, keep_r, own, limits, words_s, keep_s, order, times, backwards, part, parts, slots, found
-            )  # fmt: skip
-
-        self._crew.each(run, [(part,) for part in range(parts)])
+    def _search(self, limits: Array, backwards: bool) -> Array:
+        found, last = np.empty(len(limits), np.int64), np.full(max(self._keys, 1), -1)
+        own, order = _order(limits), _order(self._times[1])
+        latest(self._numbers[0], own, limits, self._numbers[1], order, self._times[1], backwards, last, found)
         return found
 
     def _side(self, side: int) -> tuple[Array, Array]:
@@ -109,6 +94,21 @@ class AsOf:
             words += [high, low]
             keep &= valid
         return (np.stack(words, axis=1) if words else np.zeros((n, 0), np.int64)), keep
+
+
+def _numbered(words_r: Array, keep_r: Array, words_s: Array, keep_s: Array) -> tuple[tuple[Array, Array], int]:
+    """The keys of both sides as numbers, -1 where a row cannot have a partner; and how many keys there are."""
+    known = words_s[keep_s]
+    if words_s.shape[1] == 1 and len(known):
+        low, high = int(known.min()), int(known.max())
+        if high - low < len(known):  # close together: a key's distance from the lowest one is its number
+            found = []
+            for words, keep in ((words_r[:, 0], keep_r), (words_s[:, 0], keep_s)):
+                inside = keep & (words >= low) & (words <= high)
+                found.append(np.where(inside, words - low, -1).astype(np.int32))
+            return (found[0], found[1]), high - low + 1
+    numbers = np.empty(len(keep_r), np.int32), np.empty(len(keep_s), np.int32)
+    return numbers, int(number_keys(words_s, keep_s, words_r, keep_r, numbers[1], numbers[0]))
 
 
 def _order(times: Array) -> Array:

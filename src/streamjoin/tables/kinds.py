@@ -68,8 +68,10 @@ class Outcome:
 class KindJoin:
     """One join of two tables, of any kind."""
 
-    def __init__(self, plan: Plan, tables: tuple[pa.Table, pa.Table], source: Source, ordered: bool) -> None:
-        self.plan, self.kind, self._tables, self._source, self._ordered = plan, plan.kind, tables, source, ordered
+    def __init__(self, plan: Plan, tables: tuple[pa.Table, pa.Table], source: Source | None, ordered: bool) -> None:
+        """`source`: None if it is known already which partners are chosen."""
+        self.plan, self.kind, self._tables, self._ordered = plan, plan.kind, tables, ordered
+        self._each = (lambda consume: None) if source is None else source.each
         self._sizes = tables[0].num_rows, tables[1].num_rows
 
     def run(self) -> Outcome:
@@ -80,7 +82,14 @@ class KindJoin:
         elif not kind.how.pairs:
             found = self._alone()
         else:
-            found = self._pairs() if kind.take.every else self._taken()
+            found = self._pairs() if kind.take.every else self._taken(self._choose())
+        return self._sorted(found)
+
+    def chosen(self, partners: Array) -> Outcome:
+        """The same, given the partners that are taken: by row of r, -1 where there are fewer."""
+        return self._sorted(self._taken(partners))
+
+    def _sorted(self, found: Outcome) -> Outcome:
         if found.times is None:
             return found
         order = np.argsort(found.times, kind="stable")
@@ -98,7 +107,7 @@ class KindJoin:
     def _pairs(self) -> Outcome:
         """All pairs, and what is unmatched."""
         parts = PerThread[list[Rows]](list)
-        self._source.each(lambda r, s: parts.mine().append((np.array(r, np.int64), np.array(s, np.int64))))
+        self._each(lambda r, s: parts.mine().append((np.array(r, np.int64), np.array(s, np.int64))))
         found = [part for thread in parts.all() for part in thread]
         none = np.zeros(0, np.int64)
         r, s = (np.concatenate([part[side] for part in found] or [none]) for side in (0, 1))
@@ -123,7 +132,7 @@ class KindJoin:
         keeps = self.kind.how.keeps[0]
         if not self._ordered or keeps:
             matched = none_matched(self._sizes[0])
-            self._source.each(lambda r, s: mark(matched, r))
+            self._each(lambda r, s: mark(matched, r))
             rows = np.flatnonzero(matched == (0 if keeps else 1))
             times = self._ends(0, self.times[0][rows]) if self._ordered else None
             return Outcome((rows, np.full(len(rows), -1)), {}, times)
@@ -135,30 +144,34 @@ class KindJoin:
     def _best(self, empty: Best, scored: Callable[[Array, Array], Rows]) -> Best:
         """The best partners by their scores."""
         threads = PerThread(empty.fresh)
-        self._source.each(lambda r, s: threads.mine().add(r, s, *scored(r, s)))
+        self._each(lambda r, s: threads.mine().add(r, s, *scored(r, s)))
         best, *others = threads.all()
         for other in others:
             best.merge(other)
         return best
 
-    def _taken(self) -> Outcome:
+    def _choose(self) -> Array:
+        """The best partners of every r."""
         take, times = self.kind.take, self.times
         empty = Best(self._sizes[0], take.k, times, take.name == FORWARD)
         if take.by is None:
-            best = self._best(empty, lambda r, s: scores_by_time(take, r, s, times))
-        else:
-            computed = Computed((take.by,), *self._tables)
+            return self._best(empty, lambda r, s: scores_by_time(take, r, s, times)).partners
+        computed = Computed((take.by,), *self._tables)
 
-            def scored(r: Array, s: Array) -> Rows:
-                found = computed.of(r, s)[0]
-                return scores_of(found.values, found.valid, take.greatest, LAST)
+        def scored(r: Array, s: Array) -> Rows:
+            found = computed.of(r, s)[0]
+            return scores_of(found.values, found.valid, take.greatest, LAST)
 
-            best = self._best(empty, scored)
-        r, s = best.pairs()
-        none = np.zeros(0, np.int64)
-        alone = np.flatnonzero(best.partners[:, 0] < 0) if self.kind.how.keeps[0] else none
-        rows = unmatched((r, s), alone, none)
-        return Outcome(rows, {}, self._times_taken(rows, times) if self._ordered else None)
+        return self._best(empty, scored).partners
+
+    def _taken(self, partners: Array) -> Outcome:
+        """The rows of a choice; an r without one has an empty place if it is kept."""
+        keep = partners >= 0
+        if self.kind.how.keeps[0]:
+            keep[:, 0] = True
+        r = np.flatnonzero(keep[:, 0]) if keep.shape[1] == 1 else np.nonzero(keep)[0]
+        rows = r, partners[keep]
+        return Outcome(rows, {}, self._times_taken(rows, self.times) if self._ordered else None)
 
     def _times_taken(self, rows: Rows, times: Rows) -> Array:
         """The time by which a choice is certain."""
@@ -186,7 +199,7 @@ class KindJoin:
             for total in totals:
                 total.add((r, s), None if total.argument is None else found[total.argument])
 
-        self._source.each(add)
+        self._each(add)
         (counts, totals), *others = threads.all()
         for more, other in others:
             counts += more

@@ -104,8 +104,7 @@ def _join_kind(
         return assembly.result(found.rows, found.aggregated)
     kind = plan.kind
     if possible(plan):
-        with crew(plan.workers) as workers:
-            found = KindJoin(plan, both, AsOf(plan, both, workers), ordered).run()
+        found = KindJoin(plan, both, None, ordered).chosen(AsOf(plan, both).partners()[:, None])
         stats.update(comparisons=0, shape=AS_OF)
         return assembly.result(found.rows, found.aggregated)
     with _whole(plan, tables, stats) as join:
