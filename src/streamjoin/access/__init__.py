@@ -63,6 +63,7 @@ class Access:
     by_box: bool = False  # finds tuples by their boxes
     keeps_tuples: bool = False  # in an order of its own; the others leave them on the tape
     sorts_batches: bool = False  # on the tape
+    whole: bool = False  # serves tables that are known as a whole, whatever the predicate: it can order by time alone
 
     @cached_property
     def segment(self) -> type[Segment]:
@@ -90,8 +91,10 @@ ACCESSES = {
             sorts_batches=True,
         ),
         Access("tree", "tree.index", _band_missing, by_key=True, by_box=True, keeps_tuples=True),
-        Access("band", "band.index", _band_missing, _for_bands, by_key=True, by_box=True, keeps_tuples=True),
+        Access(
+            "band", "band.index", _band_missing, _for_bands, by_key=True, by_box=True, keeps_tuples=True, whole=True
+        ),
         Access("hash", "hash", _key_missing, _for_keys, dims=lambda program: 0, by_key=True),
     )
 }
-WHOLE = "band"  # of tables that are known as a whole: it can order by the place in the window, whatever the predicate
+(WHOLE,) = (row.name for row in ACCESSES.values() if row.whole)

@@ -137,7 +137,7 @@ def join(
         if join.keeping:
             join.keeping = False
             numbers = range(filled, filled + size, max(1, size // CHECKED))
-            join.check(sources, numbers, ticks, equality=access == "hash")
+            join.check(sources, numbers, ticks, equality=on == EQUALITY)
         rounds += 1
     stats = join.engine.stats()
     sides = [stats[name] for name in SIDES]

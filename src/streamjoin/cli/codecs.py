@@ -45,40 +45,39 @@ Gaps = Callable[[tuple[int, str]], None]  # told how many rows lack a column tha
 
 def read(kind: str, stream: Any, options: TextOptions, gaps: Gaps = lambda found: None) -> pa.Table:
     """The whole table. Text is refused with a TextError where it can be told what is wrong."""
-    if kind == "parquet":
-        import pyarrow.parquet as pq
-
-        table: pa.Table = pq.ParquetFile(stream, page_checksum_verification=True).read()
-        return table
-    if kind in ("arrow", "arrows"):
-        reader = _open_arrow(stream)
-        table = reader.read_all()
-        table.validate(full=True)  # a damaged offset would otherwise be followed into foreign memory
-        if isinstance(reader, pa.RecordBatchReader):
-            _check_end(stream)
-        return table
-    data = stream.read_buffer()
-    table = _read_csv(data, options.nulls) if kind == "csv" else _read_ndjson(data, gaps)
-    return _dates_as_timestamps(table, options.time)
+    return CODECS[kind].read(stream, options, gaps)
 
 
 def read_schema(kind: str, stream: Any) -> pa.Schema:
     """The schema of a format that stores one, without its rows."""
-    if kind == "parquet":
-        import pyarrow.parquet as pq
+    return CODECS[kind].schema(stream)
 
-        return pq.ParquetFile(stream).schema_arrow
-    schema: pa.Schema = _open_arrow(stream).schema
-    return schema
+
+def _parquet(stream: Any) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(stream, page_checksum_verification=True)
+
+
+def _read_parquet(stream: Any, options: TextOptions, gaps: Gaps) -> pa.Table:
+    table: pa.Table = _parquet(stream).read()
+    return table
+
+
+def _read_arrow(stream: Any, options: TextOptions, gaps: Gaps) -> pa.Table:
+    reader = _open_arrow(stream)
+    table: pa.Table = reader.read_all()
+    table.validate(full=True)  # a damaged offset would otherwise be followed into foreign memory
+    if isinstance(reader, pa.RecordBatchReader):
+        _check_end(stream)
+    return table
 
 
 def _open_arrow(stream: Any) -> Any:
     """A reader of either Arrow layout; the file's first bytes tell which it is, whatever its name says."""
-    import pyarrow.ipc as ipc
-
     start = stream.read(6)
     stream.seek(0)
-    return ipc.open_file(stream) if start == FORMATS["arrow"].magic else ipc.open_stream(stream)
+    return pa.ipc.open_file(stream) if start == FORMATS["arrow"].magic else pa.ipc.open_stream(stream)
 
 
 def _check_end(stream: Any) -> None:
@@ -91,11 +90,12 @@ def _check_end(stream: Any) -> None:
         raise ValueError(f"something follows the end of the stream at byte {end:,}, perhaps another stream")
 
 
-def _read_csv(data: pa.Buffer, nulls: tuple[str, ...]) -> pa.Table:
+def _read_csv(stream: Any, options: TextOptions, gaps: Gaps) -> pa.Table:
     import pyarrow.csv as csv
 
     from streamjoin.cli.text import check_csv, check_csv_numbers
 
+    data = stream.read_buffer()
     view = memoryview(data).cast("B")
     seen = check_csv(view)
     if seen.rows < 2:
@@ -109,7 +109,7 @@ def _read_csv(data: pa.Buffer, nulls: tuple[str, ...]) -> pa.Table:
             read_options=csv.ReadOptions(block_size=max(_CSV_BLOCK, seen.longest + 2)),
             parse_options=csv.ParseOptions(newlines_in_values=True),
             convert_options=csv.ConvertOptions(
-                null_values=["", *nulls], strings_can_be_null=True, quoted_strings_can_be_null=False, **only
+                null_values=["", *options.nulls], strings_can_be_null=True, quoted_strings_can_be_null=False, **only
             ),
         )
 
@@ -119,14 +119,15 @@ def _read_csv(data: pa.Buffer, nulls: tuple[str, ...]) -> pa.Table:
     table = parse()
     for name in [column.name for column in table.schema if pa.types.is_floating(column.type)]:
         check_csv_numbers(view, name, table[name], partial(as_written, name))
-    return table
+    return _dates_as_timestamps(table, options.time)
 
 
-def _read_ndjson(data: pa.Buffer, gaps: Gaps) -> pa.Table:
+def _read_ndjson(stream: Any, options: TextOptions, gaps: Gaps) -> pa.Table:
     import pyarrow.json as reader
 
     from streamjoin.cli.text import check_ndjson, check_ndjson_numbers, explain_ndjson, incomplete
 
+    data = stream.read_buffer()
     view = memoryview(data).cast("B")
     seen = check_ndjson(view)
 
@@ -154,7 +155,7 @@ def _read_ndjson(data: pa.Buffer, gaps: Gaps) -> pa.Table:
     for index, column in enumerate(table.schema):
         if pa.types.is_string(column.type):
             table = table.set_column(index, column.name, _as_timestamps(table.column(index)))
-    return table
+    return _dates_as_timestamps(table, options.time)
 
 
 def _as_text(type: Any) -> Any:
@@ -191,31 +192,25 @@ def write(kind: str, table: pa.Table, sink: Any, progress: Callable[[int], None]
 
     Pieces are cut anew: a join returns many small chunks, and each would become a row group of its own.
     """
-    if kind == "csv":
-        table = _without_views(table)
-    table = table.unify_dictionaries()  # an Arrow file takes one dictionary per column
-    rows = _ROWS_PER_GROUP if kind == "parquet" else _ROWS
-    with _writer(kind, table.schema, sink) as writer:
-        for start in range(0, table.num_rows, rows):
-            for batch in table.slice(start, rows).combine_chunks().to_batches():
+    codec = CODECS[kind]
+    table = codec.plain(table).unify_dictionaries()  # an Arrow file takes one dictionary per column
+    with codec.writer(sink, table.schema) as writer:
+        for start in range(0, table.num_rows, codec.rows):
+            for batch in table.slice(start, codec.rows).combine_chunks().to_batches():
                 writer.write_batch(batch)
                 progress(batch.num_rows)
 
 
-def _writer(kind: str, schema: pa.Schema, sink: Any) -> Any:
-    if kind == "parquet":
-        import pyarrow.parquet as pq
+def _parquet_writer(sink: Any, schema: pa.Schema) -> Any:
+    import pyarrow.parquet as pq
 
-        return pq.ParquetWriter(sink, schema, write_page_checksum=True)
-    if kind == "csv":
-        import pyarrow.csv as csv
+    return pq.ParquetWriter(sink, schema, write_page_checksum=True)
 
-        return csv.CSVWriter(sink, schema)
-    if kind == "ndjson":
-        return _NdjsonWriter(sink)
-    import pyarrow.ipc as ipc
 
-    return ipc.new_file(sink, schema) if kind == "arrow" else ipc.new_stream(sink, schema)
+def _csv_writer(sink: Any, schema: pa.Schema) -> Any:
+    import pyarrow.csv as csv
+
+    return csv.CSVWriter(sink, schema)
 
 
 def _without_views(table: pa.Table) -> pa.Table:
@@ -228,7 +223,7 @@ def _without_views(table: pa.Table) -> pa.Table:
 class _NdjsonWriter:
     """One object per line, put together column by column: exact numbers, few values pass through Python."""
 
-    def __init__(self, sink: Any) -> None:
+    def __init__(self, sink: Any, schema: pa.Schema) -> None:
         self._sink = sink
 
     def __enter__(self) -> _NdjsonWriter:
@@ -299,3 +294,25 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Decimal | timedelta):
         return str(value)
     return value
+
+
+@dataclass(frozen=True)
+class Codec:
+    """How one format is read and written."""
+
+    read: Callable[[Any, TextOptions, Gaps], pa.Table]
+    writer: Callable[[Any, pa.Schema], Any]
+    schema: Callable[[Any], pa.Schema] = lambda stream: _open_arrow(stream).schema  # of a format that stores one
+    plain: Callable[[pa.Table], pa.Table] = lambda table: table  # the types that the writer knows
+    rows: int = _ROWS
+
+
+CODECS = {
+    "parquet": Codec(
+        _read_parquet, _parquet_writer, lambda stream: _parquet(stream).schema_arrow, rows=_ROWS_PER_GROUP
+    ),
+    "arrow": Codec(_read_arrow, pa.ipc.new_file),
+    "arrows": Codec(_read_arrow, pa.ipc.new_stream),
+    "csv": Codec(_read_csv, _csv_writer, plain=_without_views),
+    "ndjson": Codec(_read_ndjson, _NdjsonWriter),
+}

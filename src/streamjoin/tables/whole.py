@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from streamjoin.access import ACCESSES
 from streamjoin.algorithms import ALGORITHMS, INLINE
 from streamjoin.codegen.pairs import ANYWHERE, EACH, SAME_WIDTH, PairProgram
 from streamjoin.codegen.records import Array
@@ -173,7 +174,7 @@ class WholeJoin:
         """The cheapest shape that is possible, and both sides in its order."""
         equal = equal_share(r.key, s.key) if r.key is not None and s.key is not None else None
         for shape in shapes(Tables((len(r), len(s)), equal, dimensions)):
-            if self.plan.access == "scan" and shape.kind != SCAN:
+            if not ACCESSES[self.plan.access].indexed and shape.kind != SCAN:
                 continue
             layout = lay_out(shape, r, s, dimensions, self.crew)
             if layout is not None:
