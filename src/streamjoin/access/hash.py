@@ -1,8 +1,10 @@
 """Hash chains: tuples with equal key hash, newest first, through one array of heads and one of links.
 
-Heads and links hold low halves of tuple numbers. Nothing is ever deleted: a number that does not lie below the one
-before it and in the window ends the chain. A half that has come round, 2**32 tuples later, may lead to a chain of other
-keys; none of its tuples has the key, and its numbers fall, too.
+Heads and links hold low halves of tuple numbers, from which a position follows by a subtraction. On a tape that is
+dealt to several ways that would take four divisions per step, so there they hold positions, and the tape tells the
+number. Nothing is ever deleted: a number that does not lie below the one before it and in the window ends the chain. A
+half that has come round, 2**32 tuples later, may lead to a chain of other keys; none of its tuples has the key, and its
+numbers fall, too.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ import numpy as np
 
 from streamjoin.access.records import Batch, Probing, Range, Stored
 from streamjoin.access.tape import OnTape, Tape
-from streamjoin.access.tape_kernels import position
 from streamjoin.access.tuples import Shape
 from streamjoin.codegen.intrinsics import full_number, keys_at, record_at, records_at
 from streamjoin.codegen.jit import inner, on_demand
@@ -20,6 +21,7 @@ from streamjoin.codegen.records import Address, Record, Word, address
 AHEAD = 64
 FEWEST_HEADS = 1024
 TUPLES_PER_HEAD = 2
+NOWHERE = 0xFFFFFFFF  # no position
 
 
 class Chains(Record):
@@ -31,11 +33,16 @@ class Chains(Record):
 
 
 @inner(forceinline=True)
-def place_of(segment, number, lap):
-    """The position of a tuple of the window; `lap` is where the ring of a tape with one way last began."""
+def tuple_of(segment, numbers, lap, newest, word):
+    """The number and the position of the tuple that a head or link names; no number of a window if it names none.
+
+    `lap` is where the ring of a tape with one way last began.
+    """
     if segment.ways > 1:
-        return position(segment, number)
-    return number - lap if number >= lap else number - lap + segment.room
+        number = full_number(newest, numbers[word]) if word < segment.room else np.int64(-1)
+        return number, word
+    number = full_number(newest, np.uint32(word))
+    return number, number - lap if number >= lap else number - lap + segment.room
 
 
 @on_demand
@@ -47,10 +54,11 @@ def link(address):
         return 0
     key, links = keys_at(segment.key, segment.room), keys_at(chains.links, segment.room)
     heads, mask = keys_at(chains.heads, chains.head_count), np.uint32(chains.head_count - 1)
+    shift = 0 if segment.ways > 1 else segment.first - segment.begin
     for place in range(segment.begin, segment.end):
         slot = key[place] & mask
         links[place] = heads[slot]
-        heads[slot] = np.uint32(segment.first + place - segment.begin)
+        heads[slot] = np.uint32(place + shift)
     return 1
 
 
@@ -58,37 +66,39 @@ def link(address):
 def follow(address):
     """All arrivals along the chains of their keys, newest first, down to the oldest tuple of the window.
 
-    Where the ranges fill up, `row` holds the number to go on from, plus one.
+    Where the ranges fill up, `row` holds the word of the chain to go on from, plus one.
     """
     search = record_at(address, Probing)
     batch, segment = record_at(search.batch, Batch), record_at(search.stored, Stored)
     chains, ranges = record_at(segment.index, Chains), records_at(search.ranges, search.range_room, Range)
     asked, key = keys_at(batch.key, search.end), keys_at(segment.key, segment.room)
     heads, links = keys_at(chains.heads, chains.head_count), keys_at(chains.links, segment.room)
+    numbers = keys_at(segment.number, segment.room)
     mask, count, low, newest = np.uint32(chains.head_count - 1), 0, search.low, search.newest
     lap, compared, room = newest // segment.room * segment.room, 0, search.range_room
     nearest = np.empty(AHEAD, np.int64)
     for first in range(search.first + search.step, search.end, AHEAD):
         last = min(first + AHEAD, search.end)
         for i in range(first, last):  # the heads first: their cache misses overlap
-            nearest[i - first] = full_number(newest, heads[asked[i] & mask])
+            nearest[i - first] = heads[asked[i] & mask]
         if search.row:
             nearest[0] = search.row - 1
             search.row = 0
         for i in range(first, last):
-            before, number = newest + 1, nearest[i - first]
+            before, word = newest + 1, nearest[i - first]
+            number, place = tuple_of(segment, numbers, lap, newest, word)
             while low <= number and number < before:
-                place = place_of(segment, number, lap)
                 compared += 1
                 if key[place] == asked[i]:
                     if count == room:
-                        search.step, search.row, search.count = i - search.first, number + 1, count
+                        search.step, search.row, search.count = i - search.first, word + 1, count
                         search.compared += compared
                         return 0
                     found = ranges[count]
                     found.probe, found.start, found.stop, found.inside = i, place, place + 1, 0
                     count += 1
-                before, number = number, full_number(newest, links[place])
+                before, word = number, np.int64(links[place])
+                number, place = tuple_of(segment, numbers, lap, newest, word)
     search.step, search.count = search.end - search.first, count
     search.compared += compared
     return 1
@@ -118,8 +128,9 @@ class Hash(OnTape):
         record, tape = self.record, self.tape
         oldest, stop = int(record.oldest), int(record.stop)
         live = (stop - oldest + more) // tape.ways + 1
-        heads = max(FEWEST_HEADS, 1 << live.bit_length() >> 1)
-        self._heads = np.full(heads, (oldest - 1) & 0xFFFFFFFF, np.uint32)
+        # Workers have twice the heads: chains are shorter, and rebuilt half as often while others wait.
+        heads = max(FEWEST_HEADS, 1 << live.bit_length() >> (tape.ways == 1))
+        self._heads = np.full(heads, NOWHERE if tape.ways > 1 else (oldest - 1) & 0xFFFFFFFF, np.uint32)
         self._chains.heads, self._chains.head_count = address(self._heads), heads
         record.index = address(self._chains)
         waiting = int(record.first), int(record.begin), int(record.end)
