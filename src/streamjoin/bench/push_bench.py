@@ -6,7 +6,8 @@ Results are compared with those of the same rows as tables before any figure is 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from streamjoin.machine import machine
 from streamjoin.papers import MICROSECONDS, Array, Source, band, schema
 
 WINDOWS = {10_000: 187, 1_000_000: 20}  # tuples per side, and the half-width that gives a row 14 or 16 partners
-ROWS = (1, 64)
+ROWS = (1, 64, 1024)
+LEAST = 32  # pushes of a side, however many rows they have
 FILL = 1 << 14
 LENGTH = 100  # seconds
 PACE = 2_000  # rows per second
@@ -58,18 +60,28 @@ class Filled:
         for _ in self._join.poll():
             pass
 
-    def unpaced(self) -> tuple[Array, Array]:
-        """Nanoseconds of each push, and of the poll after it."""
+    def unpaced(self, by_row: bool = False) -> tuple[Array, Array]:
+        """Nanoseconds of each push, and of the poll after it. `by_row`: rows are tuples of plain values."""
         clock, poll, found = time.perf_counter_ns, self._join.poll, self._found
         spent = np.empty((2, len(self.batches)), np.int64)
-        for k, (side, batch) in enumerate(self.batches):
-            push = self._push[side]
+        pushes = self._rows() if by_row else [(self._push[side], batch) for side, batch in self.batches]
+        for k, (push, batch) in enumerate(pushes):
             start = clock()
             push(batch)
             pushed = clock()
             found.extend(poll())
             spent[:, k] = pushed - start, clock() - pushed
         return spent[0], spent[1]
+
+    def _rows(self) -> list[tuple[Callable[[Any], None], Any]]:
+        """The same batches as tuples, and what takes them."""
+        join, found = self._join, []
+        for side, batch in self.batches:
+            columns = [_plain(column) for column in batch.columns]
+            rows = list(zip(*columns, strict=True))
+            one = len(rows) == 1
+            found.append((partial(join.push_row if one else join.push_rows, side), rows[0] if one else rows))
+        return found
 
     def paced(self, rate: float) -> Array:
         """Nanoseconds from the moment a batch was due until its results, or none, were in our hands."""
@@ -110,6 +122,11 @@ class Filled:
         return len(got)
 
 
+def _plain(column: pa.Array) -> list[Any]:
+    """Values as plain numbers: times as counts of their unit."""
+    return (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+
+
 def _pairs(tables: Iterable[Any]) -> Array:
     """The results as sorted rows of numbers. Rows of one side have different times, so these tell which they are."""
     times = [[table.column(name).cast(pa.int64()).to_numpy() for name in ("ts_r", "ts_s")] for table in tables]
@@ -135,21 +152,16 @@ def push(
     idle = float("inf")
     for window in windows:
         for rows in ROWS:
-            best: dict[str, Any] = {"push_us": float("inf")}
-            for _ in range(rounds):
-                filled = Filled(window, pushes // rows + 1, rows, algorithm, workers)
-                pushed, polled = filled.unpaced()
-                idle = min(idle, filled.idle_poll())
-                results = filled.close()
-                figures = {
-                    "push_us": pushed.mean() / 1000,
-                    "push_us_p50": float(np.percentile(pushed, 50)) / 1000,
-                    "push_us_p99": float(np.percentile(pushed, 99)) / 1000,
-                    "poll_us": polled.mean() / 1000,
-                    "results_per_row": results / (2 * rows * (pushes // rows + 1)),
-                }
-                best = min(best, figures, key=lambda run: run["push_us"])
-            runs.append({"window": window, "rows": rows, "pushes": len(filled.batches), **best, "verified": True})
+            for by_row in (False, True) if rows < max(ROWS) else (False,):
+                best: dict[str, Any] = {"push_us": float("inf")}
+                for _ in range(rounds):
+                    filled = Filled(window, max(pushes // rows, LEAST), rows, algorithm, workers)
+                    pushed, polled = filled.unpaced(by_row)
+                    idle = min(idle, filled.idle_poll())
+                    figures = _figures(pushed, polled) | {"results_per_row": filled.close() / (rows * len(pushed))}
+                    best = min(best, figures, key=lambda run: run["push_us"])
+                what = {"window": window, "rows": rows, "pushed_as": "tuples" if by_row else "batch"}
+                runs.append(what | {"pushes": len(pushed), **best, "verified": True})
     return {
         "runs": runs,
         "paced": _paced(min(windows), pushes, rounds, algorithm, workers),
@@ -158,6 +170,16 @@ def push(
         "workers": workers,
         "verified": True,
         "machine": machine(),
+    }
+
+
+def _figures(pushed: Array, polled: Array) -> dict[str, Any]:
+    """Microseconds of pushes and of the polls after them."""
+    return {
+        "push_us": pushed.mean() / 1000,
+        "push_us_p50": float(np.percentile(pushed, 50)) / 1000,
+        "push_us_p99": float(np.percentile(pushed, 99)) / 1000,
+        "poll_us": polled.mean() / 1000,
     }
 
 
