@@ -138,7 +138,8 @@ def test_an_engine_that_takes_too_long_has_no_figures(monkeypatch: pytest.Monkey
 def test_push_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push_bench, "WINDOWS", {2000: 400})
     answer = figures("bench", "push", "--windows", "2000", "--pushes", "70", "--rounds", "1")
-    assert [(run["window"], run["rows"]) for run in answer["runs"]] == [(2000, 1), (2000, 64)]
+    runs = [(run["rows"], run["pushed_as"]) for run in answer["runs"]]
+    assert runs == [(1, "batch"), (1, "tuples"), (64, "batch"), (64, "tuples"), (1024, "batch")]
     assert all(run["verified"] and run["push_us"] > 0 and run["results_per_row"] > 5 for run in answer["runs"])
     assert answer["paced"]["p50_us"] <= answer["paced"]["p99_us"] and answer["idle_poll_us"] > 0
 

@@ -75,12 +75,13 @@ class Filled:
 
     def _rows(self) -> list[tuple[Callable[[Any], None], Any]]:
         """The same batches as tuples, and what takes them."""
-        join, found = self._join, []
+        found: list[tuple[Callable[[Any], None], Any]] = []
         for side, batch in self.batches:
-            columns = [_plain(column) for column in batch.columns]
-            rows = list(zip(*columns, strict=True))
-            one = len(rows) == 1
-            found.append((partial(join.push_row if one else join.push_rows, side), rows[0] if one else rows))
+            rows = list(zip(*map(_plain, batch.columns), strict=True))
+            if len(rows) == 1:
+                found.append((partial(self._join.push_row, side), rows[0]))
+            else:
+                found.append((partial(self._join.push_rows, side), rows))
         return found
 
     def paced(self, rate: float) -> Array:
@@ -124,7 +125,8 @@ class Filled:
 
 def _plain(column: pa.Array) -> list[Any]:
     """Values as plain numbers: times as counts of their unit."""
-    return (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    values: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    return values
 
 
 def _pairs(tables: Iterable[Any]) -> Array:

@@ -104,7 +104,7 @@ def push(
     workers: Annotated[int, typer.Option(min=1, help="Of such an algorithm.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Pushes of 1 and 64 rows into a live band join with full windows, and how soon results of single rows come."""
+    """Pushes of 1, 64 and 1,024 rows into a live band join with full windows; how soon results of single rows come."""
     from streamjoin.bench.push_bench import push as measure
 
     figures = measure(_counts(windows), pushes, rounds, algorithm, workers)
@@ -113,7 +113,8 @@ def push(
         return
     for run in figures.pop("runs"):
         print(
-            f"window {run['window']:>9,}  {run['rows']:>3} rows  push {run['push_us']:>8.1f} us, "
+            f"window {run['window']:>9,}  {run['rows']:>5,} rows, {run['pushed_as']:<6}  "
+            f"push {run['push_us']:>8.1f} us, "
             f"p99 {run['push_us_p99']:>8.1f}  poll {run['poll_us']:>8.1f} us  {run['results_per_row']:.1f} results/row"
         )
     _show(figures, False)

@@ -15,7 +15,7 @@ from streamjoin.access.tape_kernels import write
 from streamjoin.codegen.intrinsics import address_of, call, pointer, record_at, records_at, words_at
 from streamjoin.codegen.jit import inner, on_demand
 from streamjoin.codegen.records import Address, Record, Word
-from streamjoin.intake.exported import ArrowArray, first_of, has_null, let_go
+from streamjoin.intake.exported import ArrowArray, Keeper, first_of, has_null, let_go
 from streamjoin.windows.kernels import find_late, shift
 from streamjoin.windows.watermark import Mark
 
@@ -64,6 +64,8 @@ class Plain(Arrivals):
     newest: Word  # the latest time of the batch
     batch: Batch
     tape: Address  # Stored: where it is written to, with workers
+    keeper: Address  # Keeper: who keeps the rows for results; 0 if somebody else does
+    nulls: Word  # have these rows nulls where the predicate does not look?
 
 
 @inner(forceinline=True)
@@ -133,13 +135,22 @@ def take(plain, address):
     return locate(plain) and prepare(plain, address)
 
 
+@inner
+def hand_on(plain, taken):
+    """Has the rows of a batch that was taken kept, and lets go of it."""
+    if taken and plain.keeper:
+        keeper = record_at(plain.keeper, Keeper)
+        keeper.exported, keeper.first = plain.exported, plain.first
+        plain.nulls = call(keeper.keep, plain.keeper)
+    let_go(plain.exported)
+    return taken
+
+
 @on_demand
 def write_down(address):
     """Puts an exported batch beyond the head of its tape. 0 if it is not plain: nothing has been done."""
     plain = record_at(address, Plain)
-    ready = take(plain, address)
-    let_go(plain.exported)
-    if not ready:
+    if not hand_on(plain, take(plain, address)):
         return 0
     write(plain.tape, address_of(plain, "batch"), 0, plain.first, plain.first + plain.rows)
     return 1

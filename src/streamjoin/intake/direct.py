@@ -7,7 +7,7 @@ too long for batches of four. What is not plain (nulls, other types, rows that a
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,14 @@ from streamjoin.plan.plan import SIDES, Plan
 from streamjoin.windows.watermark import Watermark
 
 MOST = 512  # rows of a small batch
-FIRST, NEWEST, MARK = (Plain.word(name) for name in ("first", "newest", "mark"))
+FIRST, NEWEST, MARK, KEEPER, NULLS = (Plain.word(name) for name in ("first", "newest", "mark", "keeper", "nulls"))
+
+
+class Addressed(Protocol):
+    """What has a record that compiled code reads."""
+
+    @property
+    def address(self) -> int: ...
 
 
 class Direct:
@@ -35,7 +42,7 @@ class Direct:
         program, differences = intake.program, plan.window.differences(name)
         assert differences is not None
         schema, parts, dims = plan.schemas[name], program.entry[name], len(program.dimensions)
-        self._intake, self._schema = intake, schema
+        self._intake, self._kept = intake, False
         records = Plain.array(1)
         record = self.record = records[0]
         self.words, self.address = words(records), address(record)
@@ -94,14 +101,17 @@ class Direct:
             for part in intake.program.entry[SIDES[side]]
         )
 
-    def describe(self, batch: pa.RecordBatch | PackedRows, watermark: Watermark, first: int) -> bool:
+    def describe(
+        self, batch: pa.RecordBatch | PackedRows, watermark: Watermark, first: int, keeper: Addressed | None = None
+    ) -> bool:
         """Exports a batch whose first tuple has a number, for the compiled call that follows. False if it is too long.
 
-        Which tuples are late is decided by the watermark.
+        Which tuples are late is decided by the watermark. `keeper`: has a Keeper, with room for the rows.
         """
         if not 0 < batch.num_rows <= MOST or not self._intake.anchored:
             return False
-        self.words[FIRST], self.words[MARK] = first, watermark.address
+        known, self._kept = self.words, keeper is not None
+        known[FIRST], known[MARK], known[KEEPER] = first, watermark.address, 0 if keeper is None else keeper.address
         batch._export_to_c(self._exported)
         return True
 
@@ -117,6 +127,11 @@ class Direct:
     def times(self) -> Array:
         """The times of that batch."""
         return _array_at(int(self.record.batch.at), np.dtype(np.int64), int(self.record.rows))
+
+    @property
+    def nulls(self) -> bool | None:
+        """Do its rows have nulls? None if nobody was to keep them."""
+        return self.words[NULLS] != 0 if self._kept else None
 
     @property
     def newest(self) -> int:

@@ -25,6 +25,14 @@ class ArrowArray(Record):
     private_data: Address
 
 
+class Keeper(Record):
+    """Who copies the rows of an exported batch to keep them."""
+
+    keep: Address  # function: of this; 1 if some values are null
+    exported: Address  # ArrowArray
+    first: Word  # the number of its first row
+
+
 @inner
 def has_null(array, start, count):
     """Is one of the values from `start` on null?"""

@@ -16,12 +16,11 @@ from streamjoin.intake.prepare import Intake
 from streamjoin.live.push import DECLINED, FAULT, MORE, Push, push
 from streamjoin.plan.plan import Plan
 from streamjoin.results.plain import PlainRows
-from streamjoin.results.plain_kernels import keep
 from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.watermark import Watermark
 
 FOUND = Probing.word("found")
-HORIZON, ROWS, NULLS = (Push.word(name) for name in ("horizon", "rows", "nulls"))
+HORIZON = Push.word("horizon")
 Pairs = tuple[Array | None, Array | None]
 
 
@@ -36,22 +35,11 @@ class Way:
         way = records[0]
         way.plain, way.own, way.opposite = direct.address, segments[side].address, segments[1 - side].address
         way.take_in, way.search, way.horizon = segments[side].take_in.address, search.address, SINCE_EVER
-        way.keep = keep.address
         self._call, self._address, self._words = push.compiled, address(way), words(records)
         self._found = words(search.records)
 
-    def begin(self, rows: PlainRows | None) -> int:
-        """Has the batch that was described last join. `rows`: where its rows are kept, which have room for them."""
-        self._words[ROWS] = 0 if rows is None else rows.address
-        return self.push()
-
-    @property
-    def nulls(self) -> bool:
-        """Are there nulls among the rows that were kept?"""
-        return self._words[NULLS] != 0
-
     def push(self) -> int:
-        """Goes on."""
+        """Has the batch that was described last join, or goes on with it."""
         outcome: int = self._call(self._address)
         return outcome
 
@@ -121,13 +109,13 @@ class Inline(Engine):
         rows: PlainRows | None = None,
     ) -> int | None:
         way = self._ways[side]
-        if way is None or self._prefill or not way.direct.describe(batch, watermark, self._next[side]):
+        if way is None or self._prefill or not way.direct.describe(batch, watermark, self._next[side], rows):
             return None
-        outcome = way.begin(rows)
+        outcome = way.push()
         if outcome == DECLINED:
             return None
         self._next[side] += batch.num_rows
-        taken(way.direct.newest, *way.pairs, way.nulls if rows is not None else None)
+        taken(way.direct.newest, *way.pairs, way.direct.nulls)
         while outcome == MORE:
             outcome = way.go_on()
             r, s = way.pairs

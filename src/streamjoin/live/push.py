@@ -10,9 +10,7 @@ from streamjoin.access.records import FULL, Probing, Stored
 from streamjoin.codegen.intrinsics import address_of, call, record_at
 from streamjoin.codegen.jit import inner, on_demand
 from streamjoin.codegen.records import Address, Record, Word
-from streamjoin.intake.arrive import Plain, take
-from streamjoin.intake.exported import let_go
-from streamjoin.results.plain_kernels import Kept
+from streamjoin.intake.arrive import Plain, hand_on, take
 from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.kernels import earliest
 from streamjoin.windows.watermark import Mark
@@ -28,9 +26,6 @@ class Push(Record):
     opposite: Address  # and the other's
     take_in: Address  # function: of `own`
     search: Address  # Probing
-    keep: Address  # function: of `rows`,
-    rows: Address  # Kept: where rows are kept for results; 0 if somebody else does it
-    nulls: Word  # do some of them have null where the predicate does not look?
     phase: Word  # where to go on after MORE
     last: Word  # are there no more candidates than `find` has filled in?
     horizon: Word  # below this place nothing of the other side will be met
@@ -46,14 +41,8 @@ def push(address):
     plain, search = record_at(way.plain, Plain), record_at(way.search, Probing)
     own, opposite = record_at(way.own, Stored), record_at(way.opposite, Stored)
     if way.phase == READY:
-        if not take(plain, way.plain) or not insert(way, plain, own):
-            let_go(plain.exported)
+        if not hand_on(plain, take(plain, way.plain) and insert(way, plain, own)):
             return DECLINED
-        if way.rows:
-            kept = record_at(way.rows, Kept)
-            kept.exported, kept.first = plain.exported, plain.first
-            way.nulls = call(way.keep, way.rows)
-        let_go(plain.exported)
         own.stop = max(own.stop, plain.first + plain.rows)
         mark = record_at(plain.mark, Mark)
         mark.newest = max(mark.newest, plain.newest)

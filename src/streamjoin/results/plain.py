@@ -24,7 +24,7 @@ from streamjoin.windows import FOREVER, SINCE_EVER
 
 WIDTHS = (1, 2, 4, 8, 16)
 BLOCK_BYTES = 1 << 17  # of a block of results
-EXPORTED, FIRST, BLOCKS, BASE = (Kept.word(name) for name in ("exported", "first", "blocks", "first_block"))
+EXPORTED, FIRST, BLOCKS, MASK = (Kept.word(name) for name in ("exported", "first", "blocks", "mask"))
 DONE, COUNT, NUMBERS = (Gather.word(name) for name in ("done", "count", "numbers"))
 
 
@@ -55,7 +55,7 @@ class PlainRows:
         self._records = Kept.array(1)
         self.address, self._words = address(self._records), words(self._records)
         record = self._records[0]
-        record.cells, record.cell_count, record.row = address(cells), len(cells), self._row
+        record.cells, record.cell_count, record.row, record.keep = address(cells), len(cells), self._row, keep.address
         self._exported = ArrowArray.array(1)
         self._slot = address(self._exported)
         self._keep, self._let_go = keep.compiled, release.compiled
@@ -70,11 +70,14 @@ class PlainRows:
         self._point()
 
     def _point(self) -> None:
-        """Writes down where the blocks lie."""
-        if len(self._blocks) > len(self._table):
-            self._table = np.zeros(2 * len(self._blocks), np.int64)
-        self._table[: len(self._blocks)] = [address(block) for block in self._blocks]
-        self._words[BLOCKS], self._words[BASE] = address(self._table), self._base
+        """Writes down where the blocks lie. Those that rows are written to stay where they are until they are full."""
+        room = len(self._table)
+        if len(self._blocks) > room:
+            room *= 2
+            self._table = np.zeros(room, np.int64)
+        for block, array in enumerate(self._blocks, self._base):
+            self._table[block & (room - 1)] = address(array)
+        self._words[BLOCKS], self._words[MASK] = address(self._table), room - 1
 
     @property
     def nbytes(self) -> int:
@@ -83,12 +86,12 @@ class PlainRows:
     @property
     def oldest(self) -> int:
         """The number of the oldest row that is kept."""
-        return min(self._base << SHIFT, self.next) if self._blocks else self.next
+        return self._base << SHIFT
 
     @property
     def first_end(self) -> int:
-        """The largest place in the oldest block: nothing goes before that has expired."""
-        return self._ends[0] if self._ends else FOREVER
+        """The largest place in the oldest block: nothing goes before that has expired, nor before the block is full."""
+        return self._ends[0] if (self._base + 1) << SHIFT <= self.next else FOREVER
 
     def append(self, rows: pa.Table | pa.RecordBatch | PackedRows, last_at: int) -> None:
         """Adds rows whose largest place is `last_at`."""
@@ -127,7 +130,7 @@ class PlainRows:
             self._blocks.append(np.empty(BLOCK * self._row, np.uint8) if block is None else block)
             self._ends.append(SINCE_EVER)
             self._nulls.append({})
-        self._point()
+            self._point()
 
     def _note_nulls(self, batch: pa.RecordBatch | PackedRows) -> None:
         for c, child in enumerate(self.cells["child"].tolist()):
@@ -171,11 +174,12 @@ class PlainRows:
         return pa.py_buffer(np.packbits(known[numbers - (self._base << SHIFT)], bitorder="little"))
 
     def expired(self, horizon: int, below: int) -> int:
-        """How many blocks lie wholly below the horizon, of rows whose numbers lie below a number."""
-        gone = 0
-        for block, last_at in enumerate(self._ends, self._base):
-            if last_at >= horizon or min((block + 1) << SHIFT, self.next) > below:
-                break
+        """How many blocks lie wholly below the horizon, of rows whose numbers lie below a number.
+
+        Only full ones count: compiled code may be writing to the last.
+        """
+        gone, stop = 0, min(below, self.next)
+        while (self._base + gone + 1) << SHIFT <= stop and self._ends[gone] < horizon:
             gone += 1
         return gone
 
@@ -183,9 +187,8 @@ class PlainRows:
         """Drops the oldest blocks."""
         self._spare = self._blocks[0]
         self._blocks, self._ends, self._nulls = self._blocks[blocks:], self._ends[blocks:], self._nulls[blocks:]
-        self._base = self._base + blocks if self._blocks else self.next >> SHIFT  # where the next row comes
+        self._base += blocks
         self.has_nulls = any(self._nulls)
-        self._point()
 
 
 class ResultBlocks:

@@ -8,7 +8,7 @@ from numba import carray
 from streamjoin.codegen.intrinsics import pointer, record_at, records_at, words_at
 from streamjoin.codegen.jit import inner, on_demand
 from streamjoin.codegen.records import Address, PerSide, Record, Word
-from streamjoin.intake.exported import ArrowArray, first_of, has_null
+from streamjoin.intake.exported import ArrowArray, Keeper, first_of, has_null
 
 SHIFT = 12
 BLOCK = 1 << SHIFT  # rows
@@ -23,16 +23,14 @@ class Cell(Record):
     offset: Word  # where it lies in a row
 
 
-class Kept(Record):
+class Kept(Keeper):
     """The rows of a side."""
 
-    exported: Address  # ArrowArray: a batch to be kept
-    first: Word  # the number of its first row
     cells: Address  # Cell
     cell_count: Word
     row: Word  # bytes from one row to the next
-    blocks: Address  # int64: where blocks lie,
-    first_block: Word  # from this one on
+    blocks: Address  # int64: where blocks lie, a ring: forgetting some moves no other
+    mask: Word  # its length, a power of two, less one
 
 
 class Source(Record):
@@ -91,7 +89,7 @@ def keep(address):
             number = kept.first + done
             inside = number & (BLOCK - 1)
             count = min(array.length - done, BLOCK - inside)
-            to = blocks[(number >> SHIFT) - kept.first_block] + inside * kept.row + cells[c].offset
+            to = blocks[(number >> SHIFT) & kept.mask] + inside * kept.row + cells[c].offset
             spread_column(each, to, kept.row, source + done * each, count)
             done += count
     return np.int64(nulls)
@@ -100,12 +98,12 @@ def keep(address):
 @inner
 def look_up(kept, numbers, first, count, places):
     """Where rows lie. False if one of them is nobody's."""
-    blocks, row, base = words_at(kept.blocks, 1 << 60), kept.row, kept.first_block
+    blocks, row, mask = words_at(kept.blocks, 1 << 60), kept.row, kept.mask
     for k in range(count):
         number = numbers[first + k]
         if number < 0:
             return False
-        places[k] = blocks[(number >> SHIFT) - base] + (number & (BLOCK - 1)) * row
+        places[k] = blocks[(number >> SHIFT) & mask] + (number & (BLOCK - 1)) * row
     return True
 
 

@@ -119,15 +119,18 @@ class Driver(Engine):
     ) -> int | None:
         """Writes a small batch onto the tape without preparing it, if it can be done."""
         direct, tape, n = self._direct[side], self.tapes[side], batch.num_rows
-        if direct is None or self._make_room(side, n) < n or not direct.describe(batch, watermark, tape.head):
+        if direct is None or self._make_room(side, n) < n or not direct.describe(batch, watermark, tape.head, rows):
             return None
         if not self._write_down(direct.address):
             return None
         newest = direct.newest
-        taken(newest, None, None, None)
+        taken(newest, None, None, direct.nulls)
         first, tape.head = tape.head, tape.head + n
         watermark.reach(newest)
-        self._remember(side, first, direct.times)
+        if first // tape.batch == (tape.head - 1) // tape.batch:
+            self._sides[side].pieces.append((tape.head, newest))
+        else:
+            self._remember(side, first, direct.times)
         self._feed.arrive(side, first, tape.head, self._live(1 - side))
         self.check()
         return SINCE_EVER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamjoin.codegen.records import Array, Record, Word, address
+from streamjoin.codegen.records import Array, Record, Word, address, words
 from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.kernels import earliest, find_late
 
@@ -17,29 +17,33 @@ class Mark(Record):
     max_delay: Word
 
 
+NEWEST, PROMISED, MAX_DELAY = (Mark.word(name) for name in ("newest", "promised", "max_delay"))
+
+
 class Watermark:
     """The promise of one stream: no tuple below `value` will be joined any more."""
 
     def __init__(self, max_delay: int) -> None:
-        self.record = Mark.new()
-        self.address = address(self.record)
-        self.record.newest = self.record.promised = SINCE_EVER
-        self.record.max_delay = max_delay
+        record = Mark.array(1)
+        self.address, self._words = address(record), words(record)
+        self._words[NEWEST], self._words[PROMISED], self._words[MAX_DELAY] = SINCE_EVER, SINCE_EVER, max_delay
 
     @property
     def newest(self) -> int:
         """The latest time so far."""
-        return int(self.record.newest)
+        return self._words[NEWEST]
 
     @property
     def promised(self) -> int:
         """What the user has promised: nothing below follows."""
-        return int(self.record.promised)
+        return self._words[PROMISED]
 
     @property
     def value(self) -> int:
         """The earliest time that is not late."""
-        return int(earliest(self.record.newest, self.record.max_delay, self.record.promised))
+        known = self._words
+        found: int = earliest.py_func(known[NEWEST], known[MAX_DELAY], known[PROMISED])  # asked for in every push
+        return found
 
     @property
     def told(self) -> int | None:
@@ -48,8 +52,8 @@ class Watermark:
 
     def late(self, times: Array) -> Array | None:
         """Which of the next tuples, in the order in which they come, are late; None if none is. Moves no mark."""
-        late, record = np.empty(len(times), np.bool_), self.record
-        return late if find_late(times, record.newest, record.max_delay, record.promised, late) else None
+        late, known = np.empty(len(times), np.bool_), self._words
+        return late if find_late(times, known[NEWEST], known[MAX_DELAY], known[PROMISED], late) else None
 
     def advance(self, times: Array) -> None:
         """Takes note of tuples that have arrived."""
@@ -58,12 +62,12 @@ class Watermark:
 
     def reach(self, time: int) -> None:
         """A tuple of this time has arrived."""
-        self.record.newest = max(self.newest, time)
+        self._words[NEWEST] = max(self.newest, time)
 
     def promise(self, time: int) -> None:
         """Takes the user's word that nothing below `time` follows."""
-        self.record.promised = max(self.promised, time)
+        self._words[PROMISED] = max(self.promised, time)
 
     def finish(self) -> None:
         """The stream has ended."""
-        self.record.promised = FOREVER
+        self._words[PROMISED] = FOREVER
