@@ -32,7 +32,8 @@ class Segment(ABC):
     find: OnDemand  # see `records.Stored`
     enter: OnDemand | None = None
     forget: OnDemand | None = None
-    take_in: OnDemand  # all of `insert` in compiled code: of a Stored; 0 if it changed nothing and `insert` must do it
+    # All of `insert` in compiled code, of a Stored: 0 if it changed nothing and `insert` must do it. None: `enter` is.
+    take_in: OnDemand | None = None
 
     def __init__(self, shape: Shape, tape: Tape | None = None, way: int = -1) -> None:
         """`tape`: where arrivals come from, of which the segment has one way; without one, from whoever inserts."""

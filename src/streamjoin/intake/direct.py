@@ -22,7 +22,7 @@ from streamjoin.intake.prepare import Intake
 from streamjoin.plan.plan import SIDES, Plan
 from streamjoin.windows.watermark import Watermark
 
-MOST = 512  # rows of a small batch
+MOST = 2048  # rows of a small batch
 FIRST, NEWEST, MARK, KEEPER, NULLS = (Plain.word(name) for name in ("first", "newest", "mark", "keeper", "nulls"))
 
 

@@ -13,7 +13,7 @@ from streamjoin.engine import Engine, PerSide, Setup, Sink, Taken
 from streamjoin.intake.direct import MOST, Direct
 from streamjoin.intake.packed import PackedRows
 from streamjoin.intake.prepare import Intake
-from streamjoin.live.push import DECLINED, FAULT, MORE, Push, push
+from streamjoin.live.push import DECLINED, FAULT, MORE, ROOM, Push, push
 from streamjoin.plan.plan import Plan
 from streamjoin.results.plain import PlainRows
 from streamjoin.windows import FOREVER, SINCE_EVER
@@ -34,7 +34,9 @@ class Way:
         records = Push.array(1)
         way = records[0]
         way.plain, way.own, way.opposite = direct.address, segments[side].address, segments[1 - side].address
-        way.take_in, way.search, way.horizon = segments[side].take_in.address, search.address, SINCE_EVER
+        way.search, way.horizon = search.address, SINCE_EVER
+        if (take_in := segments[side].take_in) is not None:
+            way.take_in = take_in.address
         self._call, self._address, self._words = push.compiled, address(way), words(records)
         self._found = words(search.records)
 
@@ -114,6 +116,9 @@ class Inline(Engine):
         outcome = way.push()
         if outcome == DECLINED:
             return None
+        while outcome == ROOM:
+            self._segments[side].make_room(batch.num_rows)
+            outcome = way.push()
         self._next[side] += batch.num_rows
         taken(way.direct.newest, *way.pairs, way.direct.nulls)
         while outcome == MORE:

@@ -15,7 +15,7 @@ from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.kernels import earliest
 from streamjoin.windows.watermark import Mark
 
-DECLINED, TAKEN, MORE, FAULT = range(4)  # what `push` returns; MORE: take the pairs and call again
+DECLINED, TAKEN, ROOM, MORE, FAULT = range(5)  # what `push` returns; ROOM, MORE: make it, take pairs, and call again
 
 
 class Push(Record):
@@ -24,14 +24,14 @@ class Push(Record):
     plain: Address  # Plain: the batch
     own: Address  # Stored: the window of this side,
     opposite: Address  # and the other's
-    take_in: Address  # function: of `own`
+    take_in: Address  # function: of `own`; 0 if its `insert` does it all
     search: Address  # Probing
-    phase: Word  # where to go on after MORE
+    phase: Word  # where to go on after ROOM or MORE
     last: Word  # are there no more candidates than `find` has filled in?
     horizon: Word  # below this place nothing of the other side will be met
 
 
-READY, REFINING = range(2)  # phases
+READY, INSERTING, REFINING = range(3)  # phases
 
 
 @on_demand
@@ -41,8 +41,12 @@ def push(address):
     plain, search = record_at(way.plain, Plain), record_at(way.search, Probing)
     own, opposite = record_at(way.own, Stored), record_at(way.opposite, Stored)
     if way.phase == READY:
-        if not hand_on(plain, take(plain, way.plain) and insert(way, plain, own)):
+        if not hand_on(plain, take(plain, way.plain) and write_down(way, plain, own)):
             return DECLINED
+        way.phase = INSERTING
+    if way.phase == INSERTING:
+        if not way.take_in and not call(own.insert, way.own):
+            return ROOM
         own.stop = max(own.stop, plain.first + plain.rows)
         mark = record_at(plain.mark, Mark)
         mark.newest = max(mark.newest, plain.newest)
@@ -63,9 +67,10 @@ def push(address):
 
 
 @inner
-def insert(way, plain, own):
+def write_down(way, plain, own):
+    """A window on a tape takes a batch now, or not at all; others take it in parts, if they must."""
     own.source, own.begin, own.end = address_of(plain, "batch"), 0, plain.rows
-    return call(way.take_in, way.own) != 0
+    return way.take_in == 0 or call(way.take_in, way.own) != 0
 
 
 @inner
