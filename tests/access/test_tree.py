@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,75 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamjoin.access.records import Probing, Range
+from boxes import FIRST_NUMBER, SIZES, all_of, check, found, tuples
+from streamjoin.access.frozen import Freezer
+from streamjoin.access.frozen import check as holds_together
 from streamjoin.access.tree.index import FIRST_ROOM, TreeSegment
-from streamjoin.access.tree.records import COORD, COORD_NEGATED, HEAD, HIGH, LOW
-from streamjoin.access.tuples import Shape, Tuples
+from streamjoin.access.tree.records import HEAD
+from streamjoin.access.tuples import COORD, COORD_NEGATED, HIGH, LOW, Shape, Tuples
 from streamjoin.codegen.intrinsics import FARTHEST
-from streamjoin.codegen.records import Array, address
+from streamjoin.codegen.records import Array
 from streamjoin.windows import FOREVER
 
-SIZES = tuple(np.dtype(kind) for kind in (np.bool_, np.int16, np.float32, np.int64))
-FIRST_NUMBER = (1 << 32) - 1000  # the stored half of a number comes round
 FEW = [0.0, -0.0, 1.0, 2.0, 1e-30, -FARTHEST, FARTHEST, float(np.float32(3.4e18))]
-
-
-def tuples(lo: Array, hi: Array, key: Array | None = None, first: int = 0, reach: int = FOREVER) -> Tuples:
-    """A batch of boxes, one after the other in time; each meets what is not farther away than `reach`."""
-    n = lo.shape[1]
-    at = np.arange(first, first + n)
-    columns = tuple(((at * 7 + k) % 251).astype(dtype) for k, dtype in enumerate(SIZES))
-    since, until = (np.full(n, -FOREVER), np.full(n, FOREVER)) if reach == FOREVER else (at - reach, at + reach)
-    lo, hi = lo.astype(np.float32), hi.astype(np.float32)
-    keys = np.zeros(n, np.uint32) if key is None else key.astype(np.uint32)
-    width = np.zeros(len(lo), np.float32)
-    return Tuples(columns, lo, hi, lo.copy(), width, keys, at, since, until, at + FIRST_NUMBER)
-
-
-def found(segment: TreeSegment, probes: Tuples, room: int = 1000) -> tuple[Array, Array, int]:
-    """What probes are offered, as pairs of (index of the probe, tuple number), and comparisons."""
-    ranges, search = Range.array(room), Probing.new()
-    search.batch, search.stored, search.end = address(probes.record), segment.address, len(probes)
-    search.ranges, search.range_room = address(ranges), room
-    who, where, more = [], [], True
-    while more:
-        more = not segment.find(address(search))
-        filled = ranges[: search.count]
-        assert (filled["stop"] - filled["start"] == 1).all()
-        who.append(filled["probe"].copy())
-        where.append(filled["start"].copy())
-    probe, position = np.concatenate(who), np.concatenate(where)
-    *columns, at, low = (array[position] for array in segment.arrays)
-    for k, column in enumerate(columns):
-        assert np.array_equal(column, ((at * 7 + k) % 251).astype(column.dtype))
-    newest = int(segment.record.stop) - 1
-    return probe, newest - ((newest - low.astype(np.int64)) & 0xFFFFFFFF), int(search.compared)
-
-
-def touching(probes: Tuples, stored: Tuples, keyed: bool, horizon: int = -FOREVER) -> Array:
-    """All pairs (index of the probe, tuple number) whose boxes touch, as an array of two columns."""
-    touch = (stored.at >= horizon)[None, :] & np.ones((len(probes), 1), np.bool_)
-    for d in range(len(probes.lo)):
-        touch &= stored.lo[d][None, :] <= probes.hi[d][:, None]
-        touch &= stored.hi[d][None, :] >= probes.lo[d][:, None]
-    if keyed:
-        touch &= stored.key[None, :] == probes.key[:, None]
-    i, j = np.nonzero(touch)
-    return np.stack([i, stored.number[j]])
-
-
-def check(segment: TreeSegment, probes: Tuples, stored: Tuples, horizon: int = -FOREVER) -> int:
-    """A search offers all that touch, and nothing else. Returns its comparisons."""
-    probe, number, compared = found(segment, probes)
-    expected = touching(probes, stored, segment.shape.keyed, horizon)
-    got = np.stack([probe, number])
-    assert np.array_equal(got[:, np.lexsort(got[::-1])], expected[:, np.lexsort(expected[::-1])])
-    return compared
-
-
-def concatenated(batches: list[Tuples]) -> Tuples:
-    lo, hi, key = (np.concatenate([getattr(batch, name) for batch in batches], axis=-1) for name in ("lo", "hi", "key"))
-    return tuples(lo, hi, key)
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3])
@@ -110,7 +52,7 @@ def test_against_a_plain_list(dims: int, keyed: bool) -> None:
             horizon = max(horizon, count - int(random.integers(500, 2 * FIRST_ROOM)))
             segment.expire(horizon)
         if turn % 9 == 0 and count:
-            check(segment, made(int(random.choice([1, 20]))), concatenated(sent), horizon)
+            check(segment, made(int(random.choice([1, 20]))), all_of(sent), horizon)
             assert len(segment) == min(count, count - horizon)
             assert segment.forest.run_count < 24
     segment.expire(FOREVER)
@@ -133,7 +75,7 @@ def test_ties_infinities_and_boxes_that_end_before_they_begin(
     )
     segment = TreeSegment(Shape(SIZES, 2, keyed))
     if whole and len(one):
-        segment.build(one)
+        segment.build(one, np.full(2, np.nan))
     else:
         segment.insert(one)
     if len(other):
@@ -155,6 +97,26 @@ def test_one_sided_ends_and_points() -> None:
     probe, number, _ = found(point, probes)
     holds = (lo[0][None, :] <= probes.hi[0][:, None]) & (lo[0][None, :] >= probes.lo[0][:, None])
     assert sorted(zip(probe, number - FIRST_NUMBER, strict=True)) == list(zip(*np.nonzero(holds), strict=True))
+
+
+@pytest.mark.parametrize("by_tree", [True, False])
+@pytest.mark.parametrize("keyed", [True, False])
+def test_frozen_runs(by_tree: bool, keyed: bool) -> None:
+    """One after the other through the same freezer; an outlier has a run frozen with trees in any case."""
+    random, freezer, kinds = np.random.default_rng(7), Freezer(Shape(SIZES, 2, keyed), by_tree), set()
+    for n in (1, 15, 16, 17, 255, 3000):
+        for outlier in (1.0, 1e12):
+            lo = random.uniform(0, 1000, (2, n))
+            lo[:, 0] *= outlier
+            stored = replace(tuples(lo, lo + random.random((2, n)), random.integers(0, 3, n)), number=np.arange(n))
+            run = freezer.freeze(stored, np.full(2, 5.0))
+            assert holds_together(run)
+            kinds.add("trees" in run)
+            low = random.uniform(0, 1000, (2, 20))
+            exactly = "trees" in run
+            check(freezer.open(run), tuples(low, low + 40, random.integers(0, 3, 20)), stored, exactly=exactly)
+            assert not holds_together({**run, "number": run["number"][1:]})
+    assert kinds == ({True} if by_tree else {True, False})
 
 
 def test_searches_look_at_runs_of_their_window_only() -> None:

@@ -8,6 +8,8 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from streamjoin.predicate.widths import band_width
+
 if TYPE_CHECKING:
     from streamjoin.access.segment import Segment
     from streamjoin.codegen.program import Program
@@ -40,9 +42,28 @@ def _for_keys(analysis: Analysis) -> str:
 
 
 def _for_bands(analysis: Analysis) -> str:
-    keys, bands = len(analysis.equalities), len(analysis.dimensions)
-    also = f" behind {keys} equality key{'s' * (keys > 1)}" if keys else ""
-    return f"{bands} band key{'s' * (bands > 1)}{also}: runs ordered by cell" if bands else ""
+    bands = len(analysis.dimensions)
+    return (
+        f"{bands} band key{'s' * (bands > 1)}{_behind(analysis)}: runs ordered by cell"
+        if _known_width(analysis)
+        else ""
+    )
+
+
+def _for_trees(analysis: Analysis) -> str:
+    if not analysis.dimensions or _known_width(analysis):
+        return ""
+    return f"inequalities, or intervals of any length{_behind(analysis)}: ordered runs with trees of minima"
+
+
+def _behind(analysis: Analysis) -> str:
+    keys = len(analysis.equalities)
+    return f" behind {keys} equality key{'s' * (keys > 1)}" if keys else ""
+
+
+def _known_width(analysis: Analysis) -> bool:
+    """Is there a band whose width does not depend on the tuple? By it, a grid divides the tuples."""
+    return any(band_width(dimension) is not None for dimension in analysis.dimensions)
 
 
 def _all_boxes(program: Program) -> int:
@@ -64,6 +85,7 @@ class Access:
     keeps_tuples: bool = False  # in an order of its own; the others leave them on the tape
     sorts_batches: bool = False  # on the tape
     whole: bool = False  # serves tables that are known as a whole, whatever the predicate: it can order by time alone
+    gives_way: str = ""  # to this one if "auto" has chosen it and the tuples turn out not to suit it
 
     @cached_property
     def segment(self) -> type[Segment]:
@@ -90,9 +112,17 @@ ACCESSES = {
             by_box=True,
             sorts_batches=True,
         ),
-        Access("tree", "tree.index", _band_missing, by_key=True, by_box=True, keeps_tuples=True),
+        Access("tree", "tree.index", _band_missing, _for_trees, by_key=True, by_box=True, keeps_tuples=True),
         Access(
-            "band", "band.index", _band_missing, _for_bands, by_key=True, by_box=True, keeps_tuples=True, whole=True
+            "band",
+            "band.index",
+            _band_missing,
+            _for_bands,
+            by_key=True,
+            by_box=True,
+            keeps_tuples=True,
+            whole=True,
+            gives_way="tree",
         ),
         Access("hash", "hash", _key_missing, _for_keys, dims=lambda program: 0, by_key=True),
     )

@@ -11,6 +11,9 @@ import numpy as np
 from streamjoin.access.records import Batch, Column
 from streamjoin.codegen.records import Array, address
 
+# What a value of an end is, and what it must not exceed: a probe's upper corner, or its lower one negated.
+LOW, HIGH, COORD, COORD_NEGATED = range(4)  # lower corner, upper corner negated; for points, the coordinate alone
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -19,7 +22,7 @@ class Shape:
     columns: tuple[np.dtype[np.generic], ...]
     dims: int
     keyed: bool
-    ends: tuple[tuple[int, int], ...] = ()  # dimension and kind (`tree/records.py`) of those that boxes have; (): all
+    ends: tuple[tuple[int, int], ...] = ()  # dimension and kind of those that boxes have; (): all
 
     @property
     def raw_bytes(self) -> int:

@@ -12,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.access import ACCESSES
-from streamjoin.access.band.frozen import FrozenRun
-from streamjoin.access.band.index import BandSegment
+from streamjoin.access.choosing import Choosing
+from streamjoin.access.frozen import Freezer
 from streamjoin.access.records import FAULT_WORDS
 from streamjoin.access.segment import Search, Segment
 from streamjoin.access.tape import Tape
-from streamjoin.access.tree.records import COORD, COORD_NEGATED, HIGH, LOW
-from streamjoin.access.tuples import Shape, Tuples
+from streamjoin.access.tuples import COORD, COORD_NEGATED, HIGH, LOW, Shape, Tuples
 from streamjoin.codegen.embed import reason
 from streamjoin.codegen.intrinsics import FARTHEST
 from streamjoin.codegen.jit import OnDemand
@@ -29,6 +28,7 @@ from streamjoin.intake import arrive
 from streamjoin.intake.columns import as_numpy, cast, flat, physical_columns, show
 from streamjoin.plan.plan import SIDES, Plan
 
+BY_TREE = ACCESSES["tree"]
 EXACT = 2.0**22  # float32 tells neighbouring integers apart up to here; beyond, coordinates start at a nearer origin
 
 
@@ -64,15 +64,14 @@ class Intake:
 
     def segment(self, side: int, tape: Tape | None = None, way: int = -1) -> Segment:
         """An empty segment of a side's window, fed by a tape if there is one."""
-        return ACCESSES[self._plan.access].segment(self.shape(side), tape, way)
+        access, shape = ACCESSES[self._plan.access], self.shape(side)
+        if self._plan.may_change and access.gives_way:
+            return Choosing(access, shape, tape, way)
+        return access.segment(shape, tape, way)
 
-    def frozen(self, side: int) -> FrozenRun:
-        """What has frozen runs of a side probed."""
-        return FrozenRun(self.shape(side))
-
-    def builder(self, side: int) -> BandSegment:
-        """What orders batches of a side for `freeze`."""
-        return BandSegment(self.shape(side))
+    def freezer(self, side: int) -> Freezer:
+        """What freezes batches of a side, and has them probed."""
+        return Freezer(self.shape(side), bool(BY_TREE.reason(self.program.analysis)))
 
     def search(self, probing: int) -> Search:
         """What one thread needs to probe with arrivals of a side."""

@@ -60,6 +60,7 @@ class Plan:
     memory: str = "auto"  # and where its windows lie
     expected: tuple[int, int] = (0, 0)  # tuples in the windows, as far as rates and window tell
     reasons: tuple[str, ...] = field(default=())
+    may_change: bool = False  # the access path, if the tuples turn out not to suit it
     any_case: bool = False  # names that differ in case only are the same name
     kind: Kind = PLAIN  # what comes out, its expressions typed
     lifetimes: Lifetimes | None = None  # if tuples are valid for a while
@@ -143,6 +144,7 @@ def make_plan(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static
         options.memory,
         _expected(window, options.rates),
         (*reasons, *chosen.reasons),
+        may_change=options.access == AUTO and not whole,
         kind=typed(options.kind, schema_r, schema_s),
         lifetimes=lives,
     )

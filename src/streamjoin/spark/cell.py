@@ -16,7 +16,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.access.band.frozen import span
+from streamjoin.access.frozen import span
 from streamjoin.codegen.records import Array
 from streamjoin.predicate.tree import OTHER
 from streamjoin.results.rows import take_rows

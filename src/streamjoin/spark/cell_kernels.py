@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamjoin.access.band.frozen import Arrays, freeze
+from streamjoin.access.frozen import Arrays
 from streamjoin.access.tuples import Tuples
 from streamjoin.codegen.intrinsics import FARTHEST
 from streamjoin.codegen.records import Array
@@ -68,9 +68,8 @@ class Engine:
         self.no_origins = self.intake.origins
         self._routing = Intake(spec.plan, self.program)
         self._routing.origins = (None, *(0.0 for _ in self.program.dimensions))  # the same for all batches and hosts
-        self._frozen = {side: self.intake.frozen(number) for side, number in NUMBER.items()}
+        self._frozen = {side: self.intake.freezer(number) for side, number in NUMBER.items()}
         self._searches = {side: self.intake.search(number) for side, number in NUMBER.items()}
-        self._builders = {side: self.intake.builder(number) for side, number in NUMBER.items()}
         self._names = spec.plan.output_names()
 
     @property
@@ -109,8 +108,8 @@ class Engine:
         return Arrived(table if kept is None else take_rows(table, np.flatnonzero(kept)), tuples)
 
     def chunk(self, side: str, arrived: Arrived, reach: Array) -> Chunk:
-        """The rows with a run over them, its bins cut to probes of this width."""
-        return Chunk(arrived.rows, freeze(self._builders[side], arrived.tuples, reach))
+        """The rows with a run over them, made for probes of this width."""
+        return Chunk(arrived.rows, self._frozen[side].freeze(arrived.tuples, reach))
 
     def reach(self, tuples: Tuples) -> Array:
         """How wide these boxes are on average, nan where nothing is known."""

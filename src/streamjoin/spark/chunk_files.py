@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.access.band.frozen import check
+from streamjoin.access.frozen import check
 from streamjoin.codegen.cache import imports_digest
 from streamjoin.codegen.records import Array
 from streamjoin.folders import DAY, Private

@@ -20,13 +20,17 @@ from streamjoin.access.records import Probing
 from streamjoin.access.segment import Search, Segment
 from streamjoin.access.simd import LANES
 from streamjoin.access.tape import Tape
-from streamjoin.access.tuples import Shape, Tuples, addresses
+from streamjoin.access.tuples import HIGH, LOW, Shape, Tuples, addresses
+from streamjoin.codegen.intrinsics import FARTHEST
 from streamjoin.codegen.records import Array, address
 
 FIRST_CAPACITY = 128 * BLOCK
 MOST_POSITIONS = 1 << 32
 NURSERY_SIZE = 16 * AT_ONCE
 RUNS = 64
+NEVER = 1 << 62
+CROWDED = 64  # tuples in the bin of a tuple, on average, that may be too many:
+UNEVEN = 16.0  # if it is so many times what it would be if all bins were alike
 
 
 class BandSegment(Segment):
@@ -41,6 +45,7 @@ class BandSegment(Segment):
         self.band = Band.new()
         self.band.dims, self.band.keyed, self.band.page = shape.dims, shape.keyed, mmap.PAGESIZE
         self.band.probe_width[:] = np.nan
+        self.band.look = NEVER
         self._merges = Merge.array(MOST_MERGES)
         self._seen = np.zeros((MOST_MERGES, TOLD_APART // 64 if shape.keyed else 1), np.uint64)
         self._target = np.empty(PIECE, np.uint32)
@@ -82,11 +87,58 @@ class BandSegment(Segment):
     def insert(self, batch: Tuples) -> None:
         if not len(batch):
             return
-        self._offer(batch)
+        self.offer(batch)
         while not insert(self.address):
             self.make_room(len(batch))
 
-    def _offer(self, batch: Tuples) -> None:
+    @property
+    def taken(self) -> int:
+        """Tuples that an insert took before it stopped."""
+        return int(self.band.taken)
+
+    @taken.setter
+    def taken(self, count: int) -> None:
+        self.band.taken = count
+
+    @property
+    def due(self) -> bool:
+        """Is it time for a look at the grids?"""
+        return bool(self.band.entered >= self.band.look)
+
+    def look_again(self, after: int) -> None:
+        """Has `insert` stop once so many more tuples have come."""
+        self.band.look = self.band.entered + after
+
+    @property
+    def uneven(self) -> bool:
+        """Does the grid of the largest run leave most of its tuples together?"""
+        runs = self.runs[: self.band.run_count - self.band.raw]
+        if not len(runs):
+            return False
+        run = runs[int(np.argmax(runs["end"] - runs["begin"]))]
+        bins = int(run.buckets * run.bins[: self.shape.dims].prod())
+        starts = self.arrays[-1][int(run.directory) : int(run.directory) + bins + 1]
+        return uneven(np.diff(starts.astype(np.int64)), len(self))
+
+    def tuples(self) -> Tuples:
+        """All tuples, the oldest run first; of the boxes, as much as is known."""
+        shape, count = self.shape, len(self.shape.columns)
+        there = np.concatenate([np.arange(run.begin, run.end) for run in self.runs])
+        length = np.repeat(np.arange(len(self.runs)), self.runs["end"] - self.runs["begin"])
+        kept = [array[there] for array in self.arrays[:-1]]
+        coord, (at, low, *key) = np.array(kept[count : count + shape.dims]), kept[count + shape.dims :]
+        wide = self.runs["width"][length, : shape.dims].T
+        lo, hi = boxes_of(coord, wide, shape)
+        newest = int(self.record.stop) - 1
+        number = newest - ((newest - low.astype(np.int64)) & 0xFFFFFFFF)
+        order = np.argsort(number)
+        whole = Tuples(
+            tuple(kept[:count]), lo, hi, coord, wide.max(axis=1).astype(np.float32),
+            key[0] if key else np.zeros(len(at), np.uint32), at, at, at, number,
+        )  # fmt: skip
+        return whole.take(order)
+
+    def offer(self, batch: Tuples) -> None:
         """A batch is to be inserted."""
         record = self.record
         record.source, record.begin, record.end = address(batch.record), 0, len(batch)
@@ -100,7 +152,7 @@ class BandSegment(Segment):
     def build(self, window: Tuples) -> None:
         """Becomes one run over a window of at least one tuple."""
         self._clear(_rounded_up(len(window), BLOCK))
-        self._offer(window)
+        self.offer(window)
         build(self.address)
 
     def expect(self, probes: Tuples) -> None:
@@ -190,6 +242,31 @@ class BandSegment(Segment):
         """Bytes of one position in every column, and of its share of the directory, which keys may fill to the end."""
         directory = 2 if self.shape.keyed else 4 / TUPLES_PER_BIN
         return float(self._columns["each"][:-1].sum()) + directory
+
+
+def uneven(counts: Array, size: int) -> bool:
+    """Do most tuples share their bin with too many others? How many are in each bin of a run, and in the whole window.
+
+    >>> uneven(np.full(1000, 4), 4000), uneven(np.array([4000] + [0] * 999), 4000)
+    (False, True)
+    """
+    total = max(int(counts.sum()), 1)
+    together = float((counts.astype(np.float64) ** 2).sum()) / total
+    return together * size / total > CROWDED and together > UNEVEN * total / len(counts)
+
+
+def boxes_of(coord: Array, wide: Array, shape: Shape) -> tuple[Array, Array]:
+    """Boxes from what a segment keeps of them: the lower corner, or else the upper one; and how wide they are."""
+    lo, hi = np.full_like(coord, -FARTHEST), np.full_like(coord, FARTHEST)
+    for d in range(len(coord)):
+        kinds = [kind for dim, kind in shape.ends if dim == d] or [LOW, HIGH]
+        if LOW in kinds:
+            lo[d] = coord[d]
+        if kinds == [HIGH]:
+            hi[d] = coord[d]
+        elif HIGH in kinds:
+            hi[d] = np.nextafter((coord[d] + wide[d]).astype(np.float32), np.float32(np.inf))
+    return lo, hi
 
 
 def _address_space() -> int:

@@ -77,6 +77,8 @@ class Band(Record):
     seen: Address  # uint64 (MOST_MERGES, seen_words): which key hashes a merge has met
     seen_words: Word
     target: Address  # uint32: room for a piece of work
+    entered: Word  # tuples that ever came
+    look: Word  # how many must have come until somebody looks whether a grid divides them
     taken: Word  # tuples that an insert took before it found no room
     starved: Word  # a merge found no room
     held: Address  # bool: does memory stand behind a block of positions?

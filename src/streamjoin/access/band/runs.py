@@ -31,13 +31,13 @@ ENDLESS = 1 << 60
 
 @on_demand(error_model="numpy")
 def insert(address):
-    """Adds what is to be inserted. 0: there is no room; make some and call again. What was taken is remembered."""
+    """Adds what is to be inserted. 0: make room, or look at the grids, and call again. What was taken is remembered."""
     segment = record_at(address, Stored)
     band, source, runs = record_at(segment.index, Band), record_at(segment.source, Batch), runs_at(segment)
     taken = segment.begin + band.taken
     while taken < segment.end:
         count = min(segment.end - taken, AT_ONCE)
-        if band.starved or not add(segment, band, source, taken, count):
+        if band.starved or band.entered >= band.look or not add(segment, band, source, taken, count):
             band.taken = taken - segment.begin
             return 0
         taken += count
@@ -124,6 +124,7 @@ def add(segment, band, source, first, count):
     hold(band, end, end + count)
     run.end += count
     band.live += count
+    band.entered += count
     return True
 
 

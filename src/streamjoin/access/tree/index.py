@@ -7,10 +7,11 @@ import numpy as np
 from streamjoin.access.segment import Segment
 from streamjoin.access.tape import Tape
 from streamjoin.access.tree.axes import choose_axes
-from streamjoin.access.tree.records import ASIDE, FAN_OUT, HEAD, HIGH, LOW, MOST_ENDS, Forest, Run
+from streamjoin.access.tree.records import ASIDE, FAN_OUT, HEAD, MOST_ENDS, Forest, Run
 from streamjoin.access.tree.runs import enter_all, expire, insert, order_again, rank_again
 from streamjoin.access.tree.search import find
-from streamjoin.access.tuples import Shape, Tuples, addresses
+from streamjoin.access.tuples import HIGH, LOW, Shape, Tuples, addresses
+from streamjoin.codegen.intrinsics import FARTHEST
 from streamjoin.codegen.records import Array, address
 
 FIRST_ROOM = 1 << 12  # tuples
@@ -56,7 +57,7 @@ class TreeSegment(Segment):
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in (*self.arrays, *self.places.values(), self._values))
+        return sum(array.nbytes for array in (*self.arrays, *self.places.values(), self.trees))
 
     @property
     def runs(self) -> Array:
@@ -66,11 +67,11 @@ class TreeSegment(Segment):
     def insert(self, batch: Tuples) -> None:
         if not len(batch):
             return
-        self._offer(batch)
+        self.offer(batch)
         while not insert(self.address):
             self.make_room(len(batch))
 
-    def _offer(self, batch: Tuples) -> None:
+    def offer(self, batch: Tuples) -> None:
         """A batch is to be inserted."""
         record = self.record
         record.source, record.begin, record.end = address(batch.record), 0, len(batch)
@@ -81,21 +82,24 @@ class TreeSegment(Segment):
         if not len(self) and self.record.room > FIRST_ROOM:
             self._clear(FIRST_ROOM)
 
-    def build(self, window: Tuples) -> None:
-        """Becomes one run over a window of at least one tuple."""
-        n = len(window)
+    def build(self, window: Tuples, probe_width: Array) -> None:
+        """Becomes one run over a window of at least one tuple, for probes that lie as its own tuples do."""
+        n, forest, ends = len(window), self.forest, int(self.forest.ends)
         self._clear(max(HEAD, 1 << (n - 1).bit_length()))
-        self._offer(window)
+        self.offer(window)
         enter_all(self.address)
-        self._order_again()
+        wide = np.nan_to_num(probe_width)[forest.dim[:ends]].astype(np.float32)
+        some = self.trees[:, np.arange(0, n, max(1, n // ASIDE))[:ASIDE]].T + wide
+        self._limits[: len(some), :ends], forest.asked = some, len(some)
+        self.choose(always=True)
 
     def make_room(self, count: int) -> None:
         """More room where it is missing. Where none is, it is time to choose anew what runs are ordered by."""
         forest, record = self.forest, self.record
         room = int(record.room)
-        if forest.stop >= forest.look:
+        if self.due:
             self.choose()
-            forest.look = int(forest.stop) + max(len(self), OFTEN)
+            self.look_again(max(len(self), OFTEN))
         elif len(self) == room:
             self._new_ring(2 * room)
         elif forest.run_count == forest.run_room:
@@ -104,19 +108,63 @@ class TreeSegment(Segment):
         else:
             self._new_index(-(-3 * int(forest.capacity) // (2 * HEAD)) * HEAD)
 
-    def choose(self) -> None:
+    def choose(self, always: bool = False) -> None:
         """Orders the runs by what suits the tuples and the probes seen so far, if that is something else."""
         forest = self.forest
-        if not forest.asked or not len(self):
+        if not len(self):
             return
-        ends = int(forest.ends)
+        ends, values = int(forest.ends), self._sample()
         limits = self._limits[: min(int(forest.asked), ASIDE), :ends]
+        if not len(limits):  # nobody has probed yet: as if tuples like these would
+            limits = values[:, :ASIDE].T
         dims, axes = forest.dim[:ends].tolist(), tuple(forest.axes.tolist())
-        chosen = choose_axes(self._sample(), limits, dims, axes, len(self))
+        chosen = choose_axes(values, limits, dims, axes, len(self))
         if chosen != axes:
             forest.axes[:] = chosen
             rank_again(self.address)
+        if chosen != axes or always:
             self._order_again()
+
+    @property
+    def taken(self) -> int:
+        """Tuples that an insert took before it stopped."""
+        return int(self.forest.taken)
+
+    @taken.setter
+    def taken(self, count: int) -> None:
+        self.forest.taken = count
+
+    @property
+    def due(self) -> bool:
+        """Is it time for a look at what runs are ordered by?"""
+        return bool(self.forest.stop >= self.forest.look)
+
+    def look_again(self, after: int) -> None:
+        """Has `insert` stop once so many more tuples have come."""
+        self.forest.look = self.forest.stop + after
+
+    def tuples(self) -> Tuples:
+        """All tuples in order of arrival."""
+        forest, dims, n = self.forest, self.shape.dims, len(self)
+        lo, hi = np.full((dims, n), -FARTHEST, np.float32), np.full((dims, n), FARTHEST, np.float32)
+        key, oldest = np.zeros(n, np.uint32), int(forest.oldest)
+        for run in self.runs:
+            begin, count = int(run.begin), int(run.count)
+            low = self.places["ordinal"][begin : begin + count].astype(np.int64)
+            which = ((low - oldest) & 0xFFFFFFFF).astype(np.int64)
+            live = which < n
+            key[which[live]] = ((self.places["rank"][begin : begin + count] >> 32) + (1 << 31))[live]
+            for e in range(int(forest.ends)):
+                values = self.trees[e, begin + begin // 8 :][:count][live]
+                box, sign = (hi, -1) if forest.kind[e] & 1 else (lo, 1)
+                box[forest.dim[e], which[live]] = sign * values
+        there = np.arange(oldest, int(forest.stop)) & (int(self.record.room) - 1)
+        *columns, at, low_number = (array[there] for array in self.arrays)
+        newest = int(self.record.stop) - 1
+        number = newest - ((newest - low_number.astype(np.int64)) & 0xFFFFFFFF)
+        coord = np.where(lo > -FARTHEST, lo, hi)
+        wide = np.nextafter((hi.astype(np.float64) - lo).max(axis=1, initial=0).astype(np.float32), np.float32(np.inf))
+        return Tuples(tuple(columns), lo, hi, coord, wide, key, at, at, at, number)
 
     def _sample(self, most: int = 512) -> Array:
         """The values of some tuples, by end."""
@@ -125,7 +173,7 @@ class TreeSegment(Segment):
             base = int(run.begin) + int(run.begin) // 8
             parts.append(np.arange(base, base + int(run.count)))
         there = np.concatenate(parts)
-        return self._values[:, there[:: max(1, len(there) // most)]]
+        return self.trees[:, there[:: max(1, len(there) // most)]]
 
     def _order_again(self) -> None:
         """Sorts every run by ranks that are new."""
@@ -145,7 +193,7 @@ class TreeSegment(Segment):
             np.empty(0, dtype) for dtype in (*self.shape.columns, np.dtype(np.int64), np.dtype(np.uint32))
         )
         self.places: dict[str, Array] = {}
-        self._values: Array = np.empty((int(forest.ends), 0), np.float32)
+        self.trees: Array = np.empty((int(forest.ends), 0), np.float32)
         self._new_ring(room)
         self._new_index(2 * room)
 
@@ -170,8 +218,8 @@ class TreeSegment(Segment):
         values = np.empty((int(forest.ends), capacity + capacity // 8 + FAN_OUT), np.float32)
         for name in ("rank", "ordinal") if before else ():
             self.places[name][: len(before[name])] = before[name]
-        values[:, : self._values.shape[1]] = self._values
-        self._values = values
+        values[:, : self.trees.shape[1]] = self.trees
+        self.trees = values
         forest.capacity, forest.values, forest.stride = capacity, address(values), values.shape[1]
         for name, array in self.places.items():
             setattr(forest, name, address(array))

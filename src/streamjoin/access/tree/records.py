@@ -17,9 +17,6 @@ HEAD = FAN_OUT * FAN_OUT  # tuples that are kept as they come; runs begin at mul
 MOST_LEVELS = 9  # of a tree over 2**32 values, and one more
 ASIDE = 64  # probes that are remembered, as a sample
 
-# What a tuple's value of an end is, and what it must not exceed: the probe's upper corner, or its lower one negated.
-LOW, HIGH, COORD, COORD_NEGATED = range(4)  # lower corner, upper corner negated; for points, the coordinate alone
-
 PerEnd = Annotated[Array, (np.int64, MOST_ENDS)]
 Axes = Annotated[Array, (np.int64, 2)]
 

@@ -19,11 +19,8 @@ import numpy as np
 from streamjoin.access.records import Batch, Column, Stored
 from streamjoin.access.tree.ranks import key_of, rank_of
 from streamjoin.access.tree.records import (
-    COORD,
     FAN_OUT,
     HEAD,
-    HIGH,
-    LOW,
     MOST_LEVELS,
     Forest,
     level_starts,
@@ -31,6 +28,7 @@ from streamjoin.access.tree.records import (
     runs_of,
     tree_at,
 )
+from streamjoin.access.tuples import COORD, HIGH, LOW
 from streamjoin.codegen.intrinsics import (
     copy_bytes,
     floats_at,

@@ -1,0 +1,118 @@
+"""A segment that changes its access path when its tuples turn out not to suit it.
+
+It begins with the one that the predicate suggests. Whenever as many tuples have come as it holds, it looks at them: if
+a grid leaves most of them in the same bins (outliers, clusters, few values, one key with a large part of them), they
+move to the path that the first one gives way to. After some more windows the first one gets another try, each time
+after twice as long.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamjoin.access import ACCESSES, Access
+from streamjoin.access.records import Stored
+from streamjoin.access.segment import Search, Segment
+from streamjoin.access.tape import Tape
+from streamjoin.access.tuples import Shape, Tuples
+from streamjoin.codegen.jit import OnDemand
+from streamjoin.codegen.records import Array, address
+
+FIRST_LOOK = 1 << 11  # tuples: before that, nothing is slow
+PATIENCE = 8  # looks until the first path gets another try
+# What a record says of arrivals and of the stream, and not of how its tuples are kept.
+OF_THE_STREAM = {
+    "source",
+    "first",
+    "begin",
+    "end",
+    "horizon",
+    "oldest",
+    "stop",
+    "way",
+    "ways",
+    "stripe",
+    "chunk",
+    "chunks",
+}
+
+
+class Choosing(Segment):
+    """One of two segments at a time. Whoever has its record notices nothing."""
+
+    def __init__(self, access: Access, shape: Shape, tape: Tape | None = None, way: int = -1) -> None:
+        self._paths = access, ACCESSES[access.gives_way]
+        self._now, self._looks, self._patience = 0, 0, PATIENCE
+        self.shape = shape
+        self.inner: Any = access.segment(shape, tape, way)
+        self.inner.look_again(FIRST_LOOK)
+        self.record, self.address = self.inner.record, self.inner.address
+
+    @property
+    def find(self) -> OnDemand:  # type: ignore[override]
+        """Of the path that is in use; so are the others."""
+        found: OnDemand = self.inner.find
+        return found
+
+    @property
+    def access(self) -> str:
+        """The name of the path that is in use."""
+        return self._paths[self._now].name
+
+    def attach(self, tape: Tape) -> None:
+        self.inner.attach(tape)
+
+    @property
+    def columns(self) -> tuple[Array, ...]:
+        found: tuple[Array, ...] = self.inner.columns
+        return found
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.inner.nbytes)
+
+    def insert(self, batch: Tuples) -> None:
+        if not len(batch):
+            return
+        self.inner.offer(batch)
+        while not self.inner.enter(self.address):
+            self.make_room(len(batch))
+
+    def expect(self, probes: Tuples) -> None:
+        self.inner.expect(probes)
+
+    def expire(self, horizon: int) -> None:
+        self.inner.expire(horizon)
+
+    def aim(self, batch: Tuples, search: Search) -> Tuples:
+        aimed: Tuples = self.inner.aim(batch, search)
+        return aimed
+
+    def make_room(self, count: int) -> None:
+        if not self.inner.due:
+            self.inner.make_room(count)
+            return
+        self._looks += 1
+        if self._now == 0 and self.inner.uneven:
+            self._change(1)
+        elif self._now == 1 and self._looks > self._patience:
+            self._patience *= 2
+            self._change(0)
+        elif self._now == 1:
+            self.inner.make_room(count)
+        self.inner.look_again(max(len(self), FIRST_LOOK))
+
+    def _change(self, to: int) -> None:
+        """Moves all tuples to the other path. The record stays where it is, and so does what is being inserted."""
+        before, waiting = self.inner, {name: self.record[name] for name in OF_THE_STREAM}
+        taken = int(before.taken)
+        after: Any = self._paths[to].segment(self.shape)
+        if len(before):
+            after.insert(before.tuples())
+        for name in Stored.dtype.names or ():
+            self.record[name] = waiting[name] if name in OF_THE_STREAM else after.record[name]
+        after.record, after.address, after.taken = self.record, address(self.record), taken
+        self.inner, self._now, self._looks = after, to, 0

@@ -1,0 +1,80 @@
+"""Tree runs that lie still: one ordered run with its trees as plain arrays, to be kept in a file and probed there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from streamjoin.access.tree.index import TreeSegment
+from streamjoin.access.tree.records import FAN_OUT, Run
+from streamjoin.access.tuples import Tuples, addresses
+from streamjoin.codegen.records import Array, address
+
+Arrays = Mapping[str, Array]
+MARK = "trees"  # an array that nothing but such a run has
+
+
+def freeze(builder: TreeSegment, batch: Tuples, probe_width: Array) -> dict[str, Array]:
+    """A batch of at least one tuple as one run. `probe_width`: how wide the boxes are that will probe it."""
+    n = len(batch)
+    builder.build(batch, probe_width)
+    *columns, at, number = (array[:n].copy() for array in builder.arrays)
+    return {
+        "run": builder.runs.view(np.int64).copy(),
+        "axes": builder.forest.axes.copy(),
+        MARK: builder.trees[:, : _tree_size(n)].copy(),
+        "rank": builder.places["rank"][:n].copy(),
+        "ordinal": builder.places["ordinal"][:n].copy(),
+        "at": at,
+        "number": number,
+        **{f"column{k}": column for k, column in enumerate(columns)},
+    }
+
+
+def _tree_size(count: int) -> int:
+    """Places of a tree over so many values, all levels together."""
+    size = -(-count // FAN_OUT) * FAN_OUT
+    return size if size <= FAN_OUT else size + _tree_size(size // FAN_OUT)
+
+
+class FrozenTree(TreeSegment):
+    """Probes frozen runs, one after the other: `open` one, then search."""
+
+    def open(self, run: Arrays) -> FrozenTree:
+        """From here on, this run is the window. Its tuples are numbered from 0."""
+        n, forest, record = len(run["at"]), self.forest, self.record
+        columns = [run[f"column{k}"] for k in range(len(self.shape.columns))]
+        self.arrays = (*columns, run["at"], run["number"])
+        self.places = {"rank": run["rank"], "ordinal": run["ordinal"]}
+        self.trees = run[MARK]
+        self._columns = addresses(self.columns)
+        self._runs = _runs(run).copy()
+        forest.axes[:] = run["axes"]
+        forest.runs, forest.run_room, forest.run_count, forest.closed = address(self._runs), 1, 1, 1
+        forest.oldest, forest.stop, forest.capacity, forest.growing = 0, n, n, 0
+        forest.rank, forest.ordinal = address(run["rank"]), address(run["ordinal"])
+        forest.values, forest.stride = address(self.trees), self.trees.shape[1]
+        record.stop, record.room, record.columns = n, 1 << n.bit_length(), address(self._columns)
+        record.at, record.number = address(run["at"]), address(run["number"])
+        return self
+
+
+def _runs(run: Arrays) -> Array:
+    return run["run"].reshape(-1).view(Run.dtype)
+
+
+def span(run: Arrays) -> tuple[int, int]:
+    """The smallest and the largest place in a run."""
+    (first,) = _runs(run)
+    return int(first.first_at), int(first.last_at)
+
+
+def check(run: Arrays) -> bool:
+    """Does a run hold together? Guards against files that are not what they should be."""
+    n = len(run["at"])
+    if run["run"].nbytes != Run.dtype.itemsize or run[MARK].ndim != 2 or run["axes"].shape != (2,):
+        return False
+    (first,) = _runs(run)
+    whole = first.begin == 0 and first.count == n == len(run["number"]) == len(run["rank"]) == len(run["ordinal"])
+    return bool(whole and run[MARK].shape[1] == _tree_size(n) and run["ordinal"].max(initial=0) < n)
