@@ -1,9 +1,9 @@
 """A segment that changes its access path when its tuples turn out not to suit it.
 
-It begins with the one that the predicate suggests. Whenever as many tuples have come as it holds, it looks at them: if
-a grid leaves most of them in the same bins (outliers, clusters, few values, one key with a large part of them), they
-move to the path that the first one gives way to. After some more windows the first one gets another try, each time
-after twice as long.
+It begins with the one that the predicate suggests. Whenever a quarter of its tuples are new, it looks at them: if a
+grid leaves many of them in the same bins (outliers, clusters, few values, one key with a large part of them), they move
+to the path that the first one gives way to. After some more windows the first one gets another try, each time after
+twice as long.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamjoin.access import ACCESSES, Access
+from streamjoin.access.by_record import take_in
 from streamjoin.access.records import Stored
 from streamjoin.access.segment import Search, Segment
 from streamjoin.access.tape import Tape
@@ -19,7 +20,8 @@ from streamjoin.codegen.jit import OnDemand
 from streamjoin.codegen.records import Array, address
 
 FIRST_LOOK = 1 << 11  # tuples: before that, nothing is slow
-PATIENCE = 8  # looks until the first path gets another try
+PARTS = 4  # looks at a grid while the window is renewed; at a tree one is enough
+PATIENCE = 8  # windows until the first path gets another try
 # What a record says of arrivals and of the stream, and not of how its tuples are kept.
 OF_THE_STREAM = {
     "source",
@@ -39,6 +41,8 @@ OF_THE_STREAM = {
 
 class Choosing(Segment):
     """One of two segments at a time. Whoever has its record notices nothing."""
+
+    take_in = take_in
 
     def __init__(self, access: Access, shape: Shape, tape: Tape | None = None, way: int = -1) -> None:
         self._paths = access, ACCESSES[access.gives_way]
@@ -103,7 +107,7 @@ class Choosing(Segment):
             self._change(0)
         elif self._now == 1:
             self.inner.make_room(count)
-        self.inner.look_again(max(len(self), FIRST_LOOK))
+        self.inner.look_again(max(len(self) if self._now else len(self) // PARTS, FIRST_LOOK))
 
     def _change(self, to: int) -> None:
         """Moves all tuples to the other path. The record stays where it is, and so does what is being inserted."""

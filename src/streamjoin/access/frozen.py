@@ -37,7 +37,7 @@ class Freezer:
             builder = self._builders.setdefault(BandSegment, BandSegment(self._shape))
             assert isinstance(builder, BandSegment)
             run = grids.freeze(builder, batch, probe_width)
-            if not uneven(np.diff(run["directory"].astype(np.int64)), len(batch)):
+            if not uneven([np.diff(run["directory"].astype(np.int64))]):
                 return run
         tree = self._builders.get(TreeSegment) or self._builders.setdefault(TreeSegment, TreeSegment(self._shape))
         assert isinstance(tree, TreeSegment)

@@ -29,8 +29,8 @@ MOST_POSITIONS = 1 << 32
 NURSERY_SIZE = 16 * AT_ONCE
 RUNS = 64
 NEVER = 1 << 62
-CROWDED = 64  # tuples in the bin of a tuple, on average, that may be too many:
-UNEVEN = 16.0  # if it is so many times what it would be if all bins were alike
+CROWDED = 64  # tuples in the bins of a tuple, on average, that may be too many:
+UNEVEN = 16.0  # if they are so many times what they would be if all bins were alike
 
 
 class BandSegment(Segment):
@@ -111,14 +111,13 @@ class BandSegment(Segment):
 
     @property
     def uneven(self) -> bool:
-        """Does the grid of the largest run leave most of its tuples together?"""
-        runs = self.runs[: self.band.run_count - self.band.raw]
-        if not len(runs):
-            return False
-        run = runs[int(np.argmax(runs["end"] - runs["begin"]))]
-        bins = int(run.buckets * run.bins[: self.shape.dims].prod())
-        starts = self.arrays[-1][int(run.directory) : int(run.directory) + bins + 1]
-        return uneven(np.diff(starts.astype(np.int64)), len(self))
+        """Do the grids of the runs leave too many tuples together?"""
+        counts = []
+        for run in self.runs[: self.band.run_count - self.band.raw]:
+            bins = int(run.buckets * run.bins[: self.shape.dims].prod())
+            starts = self.arrays[-1][int(run.directory) : int(run.directory) + bins + 1]
+            counts.append(np.diff(starts.astype(np.int64)))
+        return uneven(counts)
 
     def tuples(self) -> Tuples:
         """All tuples, the oldest run first; of the boxes, as much as is known."""
@@ -244,15 +243,15 @@ class BandSegment(Segment):
         return float(self._columns["each"][:-1].sum()) + directory
 
 
-def uneven(counts: Array, size: int) -> bool:
-    """Do most tuples share their bin with too many others? How many are in each bin of a run, and in the whole window.
+def uneven(counts: list[Array]) -> bool:
+    """Would a tuple meet too many others in the bins that it falls into? By run: how many are in each bin.
 
-    >>> uneven(np.full(1000, 4), 4000), uneven(np.array([4000] + [0] * 999), 4000)
+    >>> uneven([np.full(1000, 4)] * 8), uneven([np.full(1000, 4)] * 7 + [np.array([4000] + [0] * 999)])
     (False, True)
     """
-    total = max(int(counts.sum()), 1)
-    together = float((counts.astype(np.float64) ** 2).sum()) / total
-    return together * size / total > CROWDED and together > UNEVEN * total / len(counts)
+    together = sum(float((run.astype(np.float64) ** 2).sum() / max(run.sum(), 1)) for run in counts)
+    alike = sum(float(run.mean()) for run in counts)
+    return together > CROWDED and together > UNEVEN * alike
 
 
 def boxes_of(coord: Array, wide: Array, shape: Shape) -> tuple[Array, Array]:

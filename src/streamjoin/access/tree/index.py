@@ -25,6 +25,7 @@ class TreeSegment(Segment):
     find = find
     enter = insert
     forget = expire
+    take_in = insert
 
     def __init__(self, shape: Shape, tape: Tape | None = None, way: int = -1) -> None:
         super().__init__(shape)
