@@ -54,7 +54,9 @@ def test_tuples_move_when_a_grid_does_not_divide_them(keyed: bool) -> None:
     """To the tree, and, once they are as others are, back again after a while; nothing is lost on the way."""
     random = np.random.default_rng(5)
     shape = Shape(SIZES, 2, keyed, ((0, LOW), (0, HIGH), (1, LOW)))
-    segment, sent, seen, step = Choosing(ACCESSES["band"], shape), [], [], FIRST_LOOK
+    segment, step = Choosing(ACCESSES["band"], shape), FIRST_LOOK
+    sent: list[Tuples] = []
+    seen: list[str] = []
     for turn in range(6 * (PATIENCE + 4)):
         sent.append(batch(random, step, turn * step, turn < 6, keyed))
         segment.insert(sent[-1])
@@ -93,7 +95,7 @@ def test_live_joins_do_not_look_at_every_pair(case: str, workers: int) -> None:
             join.push_s(right.slice(begin, 1000))
     out = pa.Table.from_batches(list(join.poll()), schema=join.schema)
     whole = sj.join(left, right, on=on, within=10**9, time="t")
-    pairs = [np.sort(found["rid"].to_numpy() * N + found["sid"].to_numpy()) for found in (out, whole)]
-    assert np.array_equal(*pairs) and len(out) > 1000
+    got, want = (np.sort(found["rid"].to_numpy() * N + found["sid"].to_numpy()) for found in (out, whole))
+    assert np.array_equal(got, want) and len(out) > 1000
     # A segment of a worker is as deep as a whole one, and an arrival probes half of them, or all.
     assert join.stats()["comparisons"] <= workers * FACTOR * (2 * N * math.log2(2 * N) + len(out))

@@ -8,10 +8,9 @@ twice as long.
 
 from __future__ import annotations
 
-from typing import Any
-
 from streamjoin.access import ACCESSES, Access
 from streamjoin.access.by_record import take_in
+from streamjoin.access.movable import Movable
 from streamjoin.access.records import Stored
 from streamjoin.access.segment import Search, Segment
 from streamjoin.access.tape import Tape
@@ -48,15 +47,14 @@ class Choosing(Segment):
         self._paths = access, ACCESSES[access.gives_way]
         self._now, self._looks, self._patience = 0, 0, PATIENCE
         self.shape = shape
-        self.inner: Any = access.segment(shape, tape, way)
+        self.inner = _made(access, shape, tape, way)
         self.inner.look_again(FIRST_LOOK)
         self.record, self.address = self.inner.record, self.inner.address
 
     @property
     def find(self) -> OnDemand:  # type: ignore[override]
         """Of the path that is in use; so are the others."""
-        found: OnDemand = self.inner.find
-        return found
+        return self.inner.find
 
     @property
     def access(self) -> str:
@@ -68,15 +66,14 @@ class Choosing(Segment):
 
     @property
     def columns(self) -> tuple[Array, ...]:
-        found: tuple[Array, ...] = self.inner.columns
-        return found
+        return self.inner.columns
 
     def __len__(self) -> int:
         return len(self.inner)
 
     @property
     def nbytes(self) -> int:
-        return int(self.inner.nbytes)
+        return self.inner.nbytes
 
     def insert(self, batch: Tuples) -> None:
         if not len(batch):
@@ -92,8 +89,7 @@ class Choosing(Segment):
         self.inner.expire(horizon)
 
     def aim(self, batch: Tuples, search: Search) -> Tuples:
-        aimed: Tuples = self.inner.aim(batch, search)
-        return aimed
+        return self.inner.aim(batch, search)
 
     def make_room(self, count: int) -> None:
         if not self.inner.due:
@@ -111,12 +107,18 @@ class Choosing(Segment):
 
     def _change(self, to: int) -> None:
         """Moves all tuples to the other path. The record stays where it is, and so does what is being inserted."""
-        before, waiting = self.inner, {name: self.record[name] for name in OF_THE_STREAM}
+        before, waiting = self.inner, {name: getattr(self.record, name) for name in OF_THE_STREAM}
         taken = int(before.taken)
-        after: Any = self._paths[to].segment(self.shape)
+        after = _made(self._paths[to], self.shape)
         if len(before):
             after.insert(before.tuples())
         for name in Stored.dtype.names or ():
-            self.record[name] = waiting[name] if name in OF_THE_STREAM else after.record[name]
+            setattr(self.record, name, waiting[name] if name in OF_THE_STREAM else getattr(after.record, name))
         after.record, after.address, after.taken = self.record, address(self.record), taken
         self.inner, self._now, self._looks = after, to, 0
+
+
+def _made(access: Access, shape: Shape, tape: Tape | None = None, way: int = -1) -> Movable:
+    made = access.segment(shape, tape, way)
+    assert isinstance(made, Movable)
+    return made

@@ -16,8 +16,9 @@ from streamjoin.access.band.merge import AT_ONCE, PIECE
 from streamjoin.access.band.records import MOST_MERGES, Band, Merge, Run
 from streamjoin.access.band.runs import build, expire, insert
 from streamjoin.access.band.search import FEW, aim, find
+from streamjoin.access.movable import Movable
 from streamjoin.access.records import Probing
-from streamjoin.access.segment import Search, Segment
+from streamjoin.access.segment import Search
 from streamjoin.access.simd import LANES
 from streamjoin.access.tape import Tape
 from streamjoin.access.tuples import HIGH, LOW, Shape, Tuples, addresses
@@ -33,7 +34,7 @@ CROWDED = 64  # tuples in the bins of a tuple, on average, that may be too many:
 UNEVEN = 16.0  # if they are so many times what they would be if all bins were alike
 
 
-class BandSegment(Segment):
+class BandSegment(Movable):
     """Runs ordered by bin. `band` is all of it, for compiled code that takes over."""
 
     find = find

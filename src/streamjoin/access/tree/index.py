@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamjoin.access.segment import Segment
+from streamjoin.access.movable import Movable
 from streamjoin.access.tape import Tape
 from streamjoin.access.tree.axes import choose_axes
 from streamjoin.access.tree.records import ASIDE, FAN_OUT, HEAD, MOST_ENDS, Forest, Run
@@ -19,7 +19,7 @@ RUNS = 64
 OFTEN = 2 * HEAD  # tuples between two looks at what runs are ordered by; in large windows, as many as there are
 
 
-class TreeSegment(Segment):
+class TreeSegment(Movable):
     """Ordered runs with trees of minima. `forest` is all of it, for compiled code that takes over."""
 
     find = find
