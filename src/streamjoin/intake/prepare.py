@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.access import ACCESSES
+from streamjoin.access import ACCESSES, WHOLE
 from streamjoin.access.choosing import Choosing
 from streamjoin.access.frozen import Freezer
 from streamjoin.access.records import FAULT_WORDS
@@ -28,7 +28,7 @@ from streamjoin.intake import arrive
 from streamjoin.intake.columns import as_numpy, cast, flat, physical_columns, show
 from streamjoin.plan.plan import SIDES, Plan
 
-BY_TREE = ACCESSES["tree"]
+BY_TREE = ACCESSES[ACCESSES[WHOLE].gives_way]
 EXACT = 2.0**22  # float32 tells neighbouring integers apart up to here; beyond, coordinates start at a nearer origin
 
 
