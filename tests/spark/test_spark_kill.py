@@ -91,6 +91,23 @@ def misses(victim: Victim) -> int:
     return sum(batch["cache_misses"] for batch in victim.figures())
 
 
+@pytest.mark.parametrize("victim", [("--kinds", "--master", "local[2, 4]")], indirect=True, ids=[""])
+def test_what_is_decided_comes_out_once(victim: Victim, kills: int) -> None:
+    """left, anti, take and aggregate in one query, while its driver and its Python workers are killed by turns."""
+    for who in islice(cycle(("driver", "workers")), max(2, kills)):
+        before = victim.commits()
+        victim.wait_for(lambda before=before: victim.commits() > before)  # type: ignore[misc]
+        victim.feed(2)
+        wait_for_a_moment(victim)
+        if who == "driver":
+            victim.kill()
+            victim.start()
+        else:
+            strike(victim, who)
+    victim.finish()
+    victim.check()
+
+
 @pytest.mark.parametrize("victim", [("--master", "local[2, 4]")], indirect=True, ids=[""])  # tasks may be tried again
 def test_the_driver_is_killed(victim: Victim, kills: int) -> None:
     """First when the state is committed and the sink is not: then our state of before must give the same results."""

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.options import Options
-from streamjoin.spark.cell import Cell
 from streamjoin.spark.cell_kernels import Engine, engine_of
 from streamjoin.spark.chunk_files import ChunkCache
+from streamjoin.spark.deciding import cell_of
 from streamjoin.spark.spec import CONTENT, JoinSpec, make_spec
 from streamjoin.spark.wire import pack, unpack, with_integers
 from streamjoin.testing import cases, oracle
@@ -67,6 +67,7 @@ class Cluster:
         self.late = 0
         self.copies = 0
         self.pairs: list[tuple[int, int]] = []
+        self.out: list[pa.Table] = []
 
     def batch(self, r: Sequence[oracle.Row], s: Sequence[oracle.Row]) -> list[tuple[int, int]]:
         """One micro-batch: the rows of both sides, then the watermark moves."""
@@ -74,7 +75,7 @@ class Cluster:
         for side, rows in (("r", r), ("s", s)):
             if rows:
                 schema = self.engine.plan.schemas[side]
-                table = with_integers(to_table(list(rows), schema), CONTENT, contents(rows, schema.names[0]))
+                table = with_integers(to_table(list(rows), schema), CONTENT, contents(rows, self._key(side, rows[0])))
                 for cell, part in self.engine.route(side, table):
                     arriving[cell][side].append(unpack(pack(part)))
                     self.copies += part.num_rows
@@ -89,19 +90,34 @@ class Cluster:
         self.pairs += found
         return found
 
+    def _key(self, side: str, row: oracle.Row) -> str:
+        """What tells a side's rows apart; the join need not have kept it."""
+        name: str = self.engine.plan.schemas[side].names[0]
+        return f"{side}id" if f"{side}id" in row else name
+
     def _visit(self, number: int, tables: dict[str, list[pa.Table]], watermark: int) -> list[tuple[int, int]]:
-        cell = Cell(self.engine, number, self.cells[number], self.cache)
-        names = self.engine.plan.output_names()
-        ids = names["r"][0], names["s"][0]
-        found = [pair for table in cell.arrive(tables) for pair in pairs_of(table, ids)]
+        cell = cell_of(self.engine, number, self.cells[number], self.cache)
+        tables_out = [*cell.arrive(tables), *cell.decide(watermark)]
+        self.out += tables_out
         cell.expire(watermark)
         cell.save()
         self.late += cell.tally.late
-        return found
+        if not self.engine.plan.kind.plain:
+            return []
+        names = self.engine.plan.output_names()
+        ids = names["r"][0], names["s"][0]
+        return [pair for table in tables_out for pair in pairs_of(table, ids)]
+
+    def time_passes(self) -> None:
+        """A micro-batch without rows, in which the watermark moves on: all cells are visited."""
+        watermark = min(self.newest.values()) - self.delay if len(self.newest) == 2 else SINCE_EVER
+        for number in range(len(self.cells)):
+            self._visit(number, {"r": [], "s": []}, watermark)
 
     @property
     def state_rows(self) -> int:
-        return sum(unpack(data).num_rows for state in self.cells for data in state.chunks.values())
+        chunks = [data for state in self.cells for number, data in state.chunks.items() if number >= 0]
+        return sum(unpack(data).num_rows for data in chunks)
 
 
 def expected(case: cases.Case, window: Any, r: list[oracle.Row], s: list[oracle.Row]) -> list[tuple[int, int]]:

@@ -1,6 +1,8 @@
-"""A checkpoint as an earlier version left it, in tests/data: state of format 2, two micro-batches of a 2-D band join.
+"""Checkpoints as an earlier version left them, in tests/data: two micro-batches of a 2-D band join.
 
-Made by `python tests/support/old_checkpoint.py`, and not made again: a new format gets a new file beside it. Spark
+State of format 2 is that of an inner join, of format 3 that of a left join.
+
+Made by `python tests/support/old_checkpoint.py 3`, and not made again: a new format gets a new file beside it. Spark
 notes absolute paths; in the archive they begin with ROOT, and the checksums that would tell are left out.
 """
 
@@ -16,7 +18,7 @@ import streamjoin as sj
 from feeds import Feed, seconds
 from streamjoin.testing import cases, oracle
 
-ARCHIVE = Path(__file__).parents[1] / "data" / "checkpoint-format-2.tar.gz"
+HOWS = {2: "inner"}  # by format
 ROOT = "/@root@"
 CASE = cases.BY_NAME["band_2d"]
 WINDOW = oracle.Interval(-5, 9)
@@ -31,31 +33,37 @@ def feed(target: Feed, start: int, stop: int) -> None:
         target.add(ROWS["r"][k : k + STEP], ROWS["s"][k : k + STEP])
 
 
-def run(target: Feed) -> None:
+def archive_of(number: int) -> Path:
+    """The checkpoint of a format."""
+    return Path(__file__).parents[1] / "data" / f"checkpoint-format-{number}.tar.gz"
+
+
+def run(target: Feed, number: int) -> None:
     """Joins whatever is new and stops."""
-    frame = sj.join(target.read("r"), target.read("s"), on=CASE.on, within=seconds(WINDOW), time="t", cells=2)
+    how: dict[str, Any] = {} if HOWS[number] == "inner" else {"how": HOWS[number]}
+    frame = sj.join(target.read("r"), target.read("s"), on=CASE.on, within=seconds(WINDOW), time="t", cells=2, **how)
     failure = target.run(frame).exception()
     if failure is not None:
         raise failure
 
 
-def unpack(folder: Path) -> None:
-    """The checkpoint and the results so far, with paths below this folder."""
-    with tarfile.open(ARCHIVE) as archive:
+def unpack(folder: Path, number: int) -> None:
+    """The checkpoint of a format and the results so far, with paths below this folder."""
+    with tarfile.open(archive_of(number)) as archive:
         archive.extractall(folder, filter="data")
     _exchange(folder, ROOT, str(folder))
 
 
-def make(spark: Any) -> None:
+def make(spark: Any, number: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         target = Feed(spark, folder)
         feed(target, 0, BEFORE)
-        run(target)
+        run(target, number)
         for path in folder.rglob(".*.crc"):
             path.unlink()
         _exchange(folder, str(folder), ROOT)
-        with tarfile.open(ARCHIVE, "w:gz") as archive:
+        with tarfile.open(archive_of(number), "w:gz") as archive:
             for part in ("checkpoint", "out"):
                 archive.add(folder / part, part, filter=_anonymous)
 
@@ -83,5 +91,8 @@ if __name__ == "__main__":
     from streamjoin.spark.settings import recommended
 
     builder = SparkSession.builder.master("local[2]").config(map=SETTINGS).config(map=recommended(cores=2))
-    make(builder.getOrCreate())
-    print(f"{ARCHIVE.name}: {ARCHIVE.stat().st_size} bytes", file=sys.stderr)
+    made = archive_of(int(sys.argv[1]))
+    if made.exists():
+        sys.exit(f"{made.name} is there already; a format is written once")
+    make(builder.getOrCreate(), int(sys.argv[1]))
+    print(f"{made.name}: {made.stat().st_size} bytes", file=sys.stderr)

@@ -2,21 +2,41 @@
 
 It takes files as they come until the file `last` appears, finishes what is there, and leaves the pairs that it finds in
 its sink in the file `done`. Every micro-batch's figures are a line of its output. With --tables it also joins the same
-files as tables.
+files as tables. With --kinds it hands out four kinds of joins in one query instead of the pairs.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 ON = "abs(r.x - s.a) <= 3 AND r.y BETWEEN s.b - 0.3D AND s.b + 0.3D"
 WITHIN = 120  # seconds
+COLUMNS = ["kind", "rid", "sid", "n", "total"]
+KINDS: dict[str, dict[str, Any]] = {
+    "left": {"how": "left", "select": "r.rid, s.sid"},
+    "anti": {"how": "anti", "select": "r.rid"},
+    "take": {"how": "left", "take": "max_by(s.sid, 2)", "select": "r.rid, s.sid"},
+    "aggregate": {"aggregate": {"n": "count(*)", "total": "sum(s.sid)"}, "select": "r.rid"},
+}
 
 
-def main(folder: Path, spark: Any, tables: bool) -> None:
+def of_every_kind(frames: list[Any], options: dict[str, Any]) -> Any:
+    """All kinds in one query, each with a column that says which it is."""
+    import streamjoin as sj
+
+    found = []
+    for name, kind in KINDS.items():
+        out = sj.join(*frames, **options, **kind)
+        asked = [column if column in out.columns else f"CAST(NULL AS BIGINT) AS {column}" for column in COLUMNS[1:]]
+        found.append(out.selectExpr(f"'{name}' AS kind", *asked))
+    return reduce(lambda one, other: one.unionAll(other), found)
+
+
+def main(folder: Path, spark: Any, tables: bool, kinds: bool) -> None:
     import streamjoin as sj
     from streamjoin.spark.metrics import JoinListener
 
@@ -30,7 +50,8 @@ def main(folder: Path, spark: Any, tables: bool) -> None:
         .withWatermark("t", "6 seconds")
         for side, table in zip("rs", static, strict=True)
     ]
-    writer = sj.join(*streams, **options).writeStream.format("parquet")
+    joined = of_every_kind(streams, options) if kinds else sj.join(*streams, **options)
+    writer = joined.writeStream.format("parquet")
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).start(str(folder / "out"))
     while not (folder / "last").exists():
         query.awaitTermination(0.2)
@@ -39,8 +60,9 @@ def main(folder: Path, spark: Any, tables: bool) -> None:
     found = {"out": spark.read.parquet(str(folder / "out"))}
     if tables:
         found["tables"] = sj.join(*(spark.read.parquet(str(folder / side)) for side in "rs"), **options)
-    pairs = {name: [tuple(row) for row in frame.select("rid", "sid").collect()] for name, frame in found.items()}
-    (folder / "part").write_text(json.dumps(pairs))
+    columns = COLUMNS if kinds else ["rid", "sid"]
+    rows = {name: [tuple(row) for row in frame.select(columns).collect()] for name, frame in found.items()}
+    (folder / "part").write_text(json.dumps(rows))
     (folder / "part").rename(folder / "done")
     spark.stop()  # behind Connect there is a server that would go on
 
@@ -68,5 +90,6 @@ if __name__ == "__main__":
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--remote")
     parser.add_argument("--tables", action="store_true")
+    parser.add_argument("--kinds", action="store_true")
     asked = parser.parse_args()
-    main(asked.folder, session(asked.master, asked.remote), asked.tables)
+    main(asked.folder, session(asked.master, asked.remote), asked.tables, asked.kinds)

@@ -22,6 +22,7 @@ from streamjoin.testing.oracle import Interval, Row, pairs
 
 ROWS, PATIENCE = 16, 400.0  # rows of a file; seconds
 PARTITIONS = 2
+LAST, FAR = 10**9, 10**6  # number and time of rows that close all windows
 RUNNING, STATE, SINK, COMMITTED = "running", "state committed", "sink committed", "committed"
 
 
@@ -108,6 +109,8 @@ class Victim:
 
     def finish(self) -> None:
         """Has the driver process what it was fed, and waits for its end."""
+        if "--kinds" in self._arguments:  # rows so much later that all others are decided
+            self._feed.add(*([{**self._rows[side][0], f"{side}id": LAST, "t": FAR}] for side in "rs"))
         (self.folder / "last").touch()
         self.wait_for(lambda: (self.folder / "done").exists())
         self._driver.wait(PATIENCE)
@@ -136,16 +139,34 @@ class Victim:
 
     def check(self) -> None:
         """The results are those of the oracle, none missing, none twice."""
-        count = self._feed.files * ROWS
+        every = "--kinds" in self._arguments
+        count = (self._feed.files - every) * ROWS
         fed: list[tuple[str, Row]] = [(side, row) for side in "rs" for row in self._rows[side][:count]]
         case, window = cases.BY_NAME["band_2d"], Interval(-spark_victim.WITHIN, spark_victim.WITHIN)
         assert case.on == spark_victim.ON
-        expected = pairs(fed, case.holds, window, ("t", "t"))
+        expected: list[Any] = pairs(fed, case.holds, window, ("t", "t"))
+        if every:
+            expected = of_every_kind(expected, [row["rid"] for side, row in fed if side == "r"])
         assert len(expected) > len(fed)
         found = json.loads((self.folder / "done").read_text())
         assert set(found) == ({"out", "tables"} if "--tables" in self._arguments else {"out"})
         for several in found.values():
-            assert sorted(map(tuple, several)) == expected
+            rows = [tuple(row) for row in several if LAST not in row]
+            assert sorted(rows, key=str) == sorted(expected, key=str)
+
+
+def of_every_kind(found: list[tuple[int, int]], rids: list[int]) -> list[tuple[Any, ...]]:
+    """What the kinds of the victim give, in its columns, given the pairs."""
+    partners: dict[int, list[int]] = {rid: [] for rid in rids}
+    for rid, sid in found:
+        partners[rid].append(sid)
+    out: list[tuple[Any, ...]] = []
+    for rid, sids in partners.items():
+        out += [("left", rid, sid, None, None) for sid in sids or [None]]  # type: ignore[list-item]
+        out += [] if sids else [("anti", rid, None, None, None)]
+        out += [("take", rid, sid, None, None) for sid in sorted(sids)[-2:] or [None]]  # type: ignore[list-item]
+        out += [("aggregate", rid, None, len(sids), sum(sids))] if sids else []
+    return out
 
 
 def _newest(folder: Path) -> int:

@@ -9,9 +9,8 @@ Every pair that meets in this cell is found once: by the later one of the two mi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +52,7 @@ class Cell:
         self.tally = Tally()
         data, signature = state.manifest(), engine.spec.signature
         self.manifest = Manifest.read(data, signature) if data is not None else self._fresh(engine.spec)
+        self._before = self.manifest.next  # chunks below this number were there before the visit
         engine.intake.origins = tuple(self.manifest.origins)
 
     def _fresh(self, spec: JoinSpec) -> Manifest:
@@ -74,16 +74,39 @@ class Cell:
             for arrived in new[side]:
                 manifest.reach[side] = [None if np.isnan(x) else float(x) for x in engine.reach(arrived.tuples)]
         made = {side: [self._chunk(side, arrived) for arrived in new[side]] for side in "rs"}
-        before = {side: [entry for entry in manifest.entries if entry.side == side] for side in "rs"}
-        for side in "rs":
-            for arrived in new[side]:
-                fresh = [chunk for chunk in made["s"] if side == "r" and _reaches(arrived, *span(chunk.run))]
-                kept = (self._load(old) for old in before[OTHER[side]] if _reaches(arrived, old.first, old.last))
-                yield from self._meet(side, arrived, chain(fresh, kept))
+        for table in self._results(new, made):
+            self.tally.results += table.num_rows
+            yield table
         for side in "rs":
             for chunk in made[side]:
                 self._add(side, chunk)
         self.tally.comparisons += engine.comparisons - compared
+
+    def _results(self, new: dict[str, list[Arrived]], made: dict[str, list[Chunk]]) -> Iterator[pa.Table]:
+        """What comes out because of new rows; `made` has the chunk of each part of them."""
+        for side in "rs":
+            for arrived in new[side]:
+                yield from self._engine.meet(side, arrived, self._others(side, arrived, made["s"]), self._number)
+
+    def _others(self, side: str, arrived: Arrived, fresh: list[Chunk]) -> Iterator[Chunk]:
+        """The chunks that new rows of a side may meet: of new s, if they are r, and those that were there before."""
+        for chunk in fresh:
+            if side == "r" and _reaches(arrived, *span(chunk.run)):
+                yield chunk
+        for old in self._entries(OTHER[side]):
+            if _reaches(arrived, old.first, old.last):
+                yield self._load(old)
+
+    def _entries(self, side: str) -> list[Entry]:
+        return [entry for entry in self.manifest.entries if entry.side == side]
+
+    def decide(self, watermark: int) -> Iterator[pa.Table]:
+        """What comes out because the watermark has moved; after `arrive`, before `expire`."""
+        return iter(())
+
+    def _horizon(self, side: str) -> int:
+        """Tuples of a side below this time are needed no more."""
+        return self._window.horizon(OTHER[side], self.manifest.cleared, 0)
 
     def expire(self, watermark: int) -> None:
         """Drops what no tuple at or after the watermark can reach any more; before that, merges what is small."""
@@ -91,7 +114,7 @@ class Cell:
         if watermark > manifest.cleared:
             manifest.cleared = watermark
         for side in "rs":
-            horizon = self._window.horizon(OTHER[side], manifest.cleared, 0)
+            horizon = self._horizon(side)
             for entry in [entry for entry in manifest.entries if entry.side == side and entry.last < horizon]:
                 self._remove(entry)
             self._compact(side, horizon)
@@ -119,19 +142,21 @@ class Cell:
         length = -(-len(at) // pieces) if pieces else 0
         if pieces > 1:  # by time, so that each piece expires as a whole
             table = take_rows(table, np.argsort(at, kind="stable"))
-        arrived = [engine.arrive(side, table.slice(k * length, length)) for k in range(pieces)]
+        arrived = []
+        for piece in (table.slice(k * length, length) for k in range(pieces)):
+            part = engine.arrive(side, piece)
+            self._apart(side, piece, part)
+            arrived.append(part)
         return [part for part in arrived if len(part.tuples)]
+
+    def _apart(self, side: str, rows: pa.Table, arrived: Arrived) -> None:
+        """Rows have been prepared, and some of them may have been left out, since they match nothing."""
 
     def _chunk(self, side: str, arrived: Arrived) -> Chunk:
         return self._engine.chunk(side, arrived, self._reach(OTHER[side]))
 
     def _reach(self, side: str) -> Array:
         return np.array([np.nan if x is None else x for x in self.manifest.reach[side]])
-
-    def _meet(self, side: str, arrived: Arrived, chunks: Iterable[Chunk]) -> Iterator[pa.Table]:
-        for table in self._engine.meet(side, arrived, chunks, self._number):
-            self.tally.results += table.num_rows
-            yield table
 
     def _load(self, entry: Entry) -> Chunk:
         def make() -> Chunk:
@@ -142,7 +167,7 @@ class Cell:
     def _file(self, entry: Entry) -> str:
         return self._family + entry.name
 
-    def _add(self, side: str, chunk: Chunk) -> None:
+    def _add(self, side: str, chunk: Chunk) -> Entry:
         data = pack(chunk.rows, compress=True)
         # The run in the file also depends on what the side stores, and on the axes.
         digest = hashlib.blake2b(f"{side} {self.manifest.origins} ".encode(), digest_size=16)
@@ -154,6 +179,7 @@ class Cell:
         self._state.put(entry.number, data)
         self.manifest.entries.append(entry)
         self._cache.put(self._file(entry), chunk)
+        return entry
 
     def _remove(self, entry: Entry) -> None:
         self.manifest.entries.remove(entry)
@@ -168,12 +194,17 @@ class Cell:
             return
         table = pa.concat_tables([self._load(entry).rows for entry in newest])
         at = self._engine.times(side, table)
-        if (at < horizon).any():
-            table = take_rows(table, np.flatnonzero(at >= horizon))
-        for entry in newest:
+        kept = np.flatnonzero(at >= horizon)
+        if len(kept) < len(at):
+            table = take_rows(table, kept)
+        self._merge(side, newest, table.combine_chunks(), kept)
+
+    def _merge(self, side: str, entries: list[Entry], table: pa.Table, kept: Array) -> None:
+        """Puts one chunk in the place of several: the rows of all of them in a row, as far as they are kept."""
+        for entry in entries:
             self._remove(entry)
         if table.num_rows:
-            self._add(side, self._chunk(side, self._engine.arrive(side, table.combine_chunks())))
+            self._add(side, self._chunk(side, self._engine.arrive(side, table)))
 
 
 def mergeable(entries: list[Entry]) -> list[Entry]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import reduce
 from itertools import count
 from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkAttributeError, PySparkTypeError
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import DataType, MapType, StructField, StructType, VariantType
 
 from streamjoin.errors import SchemaError, UnsupportedError
@@ -38,10 +39,17 @@ _names = count()
 def join_frames(df_r: Any, df_s: Any, options: Options) -> Any:
     """See `streamjoin.spark.join`."""
     spec = plan_frames(df_r, df_s, options)
-    if not spec.streaming:
-        return _static(df_r, df_s, spec)
-    settings.check(df_r.sparkSession)
-    return _streaming(df_r, df_s, spec)
+    df_r, df_s = (_needed(df, side, spec) for df, side in ((df_r, "r"), (df_s, "s")))
+    if spec.streaming:
+        settings.check(df_r.sparkSession)
+    joined = [(_streaming if spec.streaming else _static)(df_r, df_s, part) for part in spec.parts]
+    return reduce(lambda one, other: one.unionAll(other), joined)
+
+
+def _needed(df: Any, side: str, spec: JoinSpec) -> Any:
+    """The columns of a side that the join has anything to do with."""
+    names = spec.plan.schemas[side].names
+    return df if df.columns == names else df.select(*map(_column, names))
 
 
 def plan_frames(df_r: Any, df_s: Any, options: Options) -> JoinSpec:
@@ -50,7 +58,6 @@ def plan_frames(df_r: Any, df_s: Any, options: Options) -> JoinSpec:
     if options.valid or options.within is None:
         what = "sj.valid()" if options.valid else "a join without within="
         raise UnsupportedError(f"{what} is not supported on Spark DataFrames yet; sj.join of two tables has it")
-    options.kind.only(SPARK)
     frames = {"r": df_r, "s": df_s}
     streaming = {side: bool(df.isStreaming) for side, df in frames.items()}
     if streaming["r"] != streaming["s"]:
@@ -163,10 +170,10 @@ def _later_column(spec: JoinSpec) -> str | None:
     """The column of the result whose times keep up with the watermark: the later one of each pair."""
     plan = spec.plan
     side = plan.window.later_side
-    if spec.result_time or side is None:
+    if spec.result_time or side is None or spec.duty.deciding:
         return spec.result_time
-    position: int = plan.schemas[side].names.index(str(plan.times[side]))
-    return plan.output_names()[side][position]
+    found = ("rs".index(side), plan.times[side])
+    return next((column.name for column in columns(plan) if (column.side, column.source.name) == found), None)
 
 
 def _static(df_r: Any, df_s: Any, spec: JoinSpec) -> Any:
@@ -232,9 +239,10 @@ def _output(df_r: Any, df_s: Any, spec: JoinSpec) -> StructType:
     """The result's columns, with the types that the inputs have; all of them may be null, as in files."""
     schemas = (df_r.schema, df_s.schema)
     fields = [
-        StructField(column.name, schemas[column.side][column.source.name].dataType)
+        StructField(column.name, from_arrow_type(column.source.type))
+        if column.side is None
+        else StructField(column.name, schemas[column.side][column.source.name].dataType)
         for column in columns(spec.plan)
-        if column.side is not None
     ]
     if spec.result_time:
         side = spec.result_side

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from pyspark.sql import Row
@@ -31,6 +32,7 @@ class SparkState:
     """A cell's state, in Spark's state store; Spark knows which cell is meant."""
 
     def __init__(self, handle: Any) -> None:
+        self._handle = handle
         self._chunks = handle.getMapState("chunks", _NUMBER, _CHUNK)
 
     def manifest(self) -> bytes | None:
@@ -48,6 +50,13 @@ class SparkState:
 
     def remove(self, number: int) -> None:
         self._chunks.removeKey((number,))
+
+    def wake(self, before: int, at: int) -> None:
+        """Has Spark visit the cell as soon as the watermark has reached `at`, and no more at `before`; 0 is never."""
+        if before != at:
+            if before:
+                self._handle.deleteTimer(before)
+            self._handle.registerTimer(at)
 
 
 class JoinProcessor(StatefulProcessor):
@@ -68,22 +77,33 @@ class JoinProcessor(StatefulProcessor):
                 tables[SIDES[row.side]].append(unpack(row.rows))
         yield from self._visit(key, tables, timerValues)
 
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        """The watermark has moved, and no rows have come: tuples may have been decided by that."""
+        yield from self._visit(key, {"r": [], "s": []}, timerValues)
+
     def close(self) -> None:
         """State is Spark's to close."""
 
     def _visit(self, key: Any, tables: dict[str, list[Any]], timers: Any) -> Iterator[Row]:
-        from streamjoin.spark.cell import Cell, tick_of
+        from streamjoin.spark.cell import tick_of
         from streamjoin.spark.cell_kernels import engine_of
+        from streamjoin.spark.deciding import cell_of
         from streamjoin.spark.wire import packets
 
         spec, cache = self._spec, _cache()
         hits, misses = cache.hits, cache.misses
         number = cell_keys(spec.router.cells).index(key[0])
-        cell = Cell(engine_of(spec), number, self._state, cache)
-        for table in cell.arrive(tables):
+        cell = cell_of(engine_of(spec), number, self._state, cache)
+        now = timers.getCurrentWatermarkInMs()
+        watermark = tick_of(spec, now)
+        for table in chain(cell.arrive(tables), cell.decide(watermark)):
             for data in packets(table):
                 yield Row(rows=data, **dict.fromkeys(COUNTS, 0))
-        cell.expire(tick_of(spec, timers.getCurrentWatermarkInMs()))
+        cell.expire(watermark)
+        if spec.duty.deciding:
+            # All cells at the same moment, whatever they hold: they must agree on what is late.
+            self._state.wake(cell.manifest.timer, now + 1)
+            cell.manifest.timer = now + 1
         cell.save()
         tally = cell.tally
         yield Row(

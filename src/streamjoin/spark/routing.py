@@ -129,6 +129,22 @@ def default_split(cells: int) -> int:
     return min(range(math.ceil(0.8 * root), min(cells, math.floor(2 * root)) + 1), key=cost)
 
 
+def homes(kind: str, cells: int, split: int | None, owners: tuple[bool, bool]) -> Router:
+    """A router by hash, or a grid, in which every tuple of the sides `owners` goes to one cell: its home.
+
+    Whoever decides about a tuple must see all its partners. So only the other side is copied; if both sides have
+    homes, nothing is, and tuples of one key stay together.
+
+    >>> homes("hash", 8, None, (True, False)), homes("grid", 8, None, (False, True)).columns
+    (Router(kind='hash', groups=2, rows=4, columns=1, dimension=0, width=1.0), 8)
+    """
+    each = 1 if all(owners) else cells if kind == "grid" else min(split or default_split(cells), cells)
+    groups = 1 if kind == "grid" else cells // each
+    if groups == 1:
+        kind = "grid"
+    return Router(kind, groups, *((1, each) if owners[1] else (each, 1)))
+
+
 def divide(
     kind: str, cells: int, split: int | None, rates: tuple[float, float], width: float, dimension: int
 ) -> Router:

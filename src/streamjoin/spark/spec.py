@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,11 +17,15 @@ from streamjoin.options import Options
 from streamjoin.plan.explain import Explanation
 from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.predicate.analysis import MAX_DIMS, Analysis
+from streamjoin.predicate.tree import columns as tree_columns
 from streamjoin.predicate.tree import identity, walk
 from streamjoin.predicate.widths import band_width
 from streamjoin.results.schema import columns, result_schema
-from streamjoin.spark.routing import Router, divide
-from streamjoin.spark.state import FORMAT
+from streamjoin.results.selected import needed
+from streamjoin.spark import duty as duties
+from streamjoin.spark.duty import Duty, duty_of
+from streamjoin.spark.routing import Router, divide, homes
+from streamjoin.spark.state import DECIDING, PAIRS
 
 BANDS_PER_BUCKET = 4.0  # a bucket is so many times as wide as the band: one tuple in four is copied
 UNSIZED = 24  # bytes assumed for a value of a type without a fixed width
@@ -38,6 +43,19 @@ class JoinSpec:
     result_time: str | None
     rates: tuple[float, float] | None
     reasons: tuple[str, ...]
+    duty: Duty = duties.PAIRS
+    rest: JoinSpec | None = None  # a second operator, for what the first one does not decide about
+
+    @property
+    def parts(self) -> tuple[JoinSpec, ...]:
+        """The operators whose results together are the join's."""
+        return (self,) if self.rest is None else (self, self.rest)
+
+    @property
+    def ranked(self) -> bool:
+        """Must partners at the same time be told apart? By their content, so that a replay decides alike."""
+        kind = self.plan.kind
+        return not kind.take.every or any(len(found.args) == 2 for found in kind.aggregate)
 
     @cached_property
     def signature(self) -> dict[str, str]:
@@ -45,8 +63,8 @@ class JoinSpec:
         plan = self.plan
         function = next((node.value for node in walk(plan.analysis.tree) if node.op == "function"), None)
         code = f" {_digest(fingerprint(function))}" if function is not None else ""
-        return {
-            "format": str(FORMAT),
+        kept = {
+            "format": str(DECIDING if self.duty.deciding else PAIRS),
             "predicate": identity(plan.analysis.tree) + code,
             "window": plan.window.identity(),
             "columns of r": _columns(plan.schemas["r"]),
@@ -54,13 +72,17 @@ class JoinSpec:
             "time columns": f"{plan.times['r']}, {plan.times['s']}",
             "routing": _routing(self.router),
         }
+        return kept | {"kind": duties.identity(plan.kind, self.duty)} if self.duty.deciding else kept
 
     @cached_property
     def identity(self) -> str:
         """The signature, and what else makes an engine: a key for caches."""
         plan = self.plan
         access = [len(plan.analysis.dimensions), len(plan.analysis.equalities)]
-        return _digest(json.dumps([self.signature, plan.output_names(), self.result_time, access]))
+        wanted = [
+            (column.name, str(column.side), str(column.node and identity(column.node))) for column in columns(plan)
+        ]
+        return _digest(json.dumps([self.signature, wanted, self.result_time, access]))
 
     @property
     def result_side(self) -> str:
@@ -89,7 +111,7 @@ class JoinSpec:
         router, copies = self.router, self._copies()
         state = self._state(copies) if self.streaming else None
         engine = f"spark, {'streaming' if self.streaming else 'static'}"
-        decided = {
+        decided: dict[str, Any] = {
             "engine": engine,
             "routing": router.kind,
             "cells": router.cells,
@@ -105,6 +127,10 @@ class JoinSpec:
             f"{router.cells} cells",
             "copies": f"{copies[0]:.3g} of an r, {copies[1]:.3g} of an s",
         }
+        if self.duty.deciding and self.streaming:
+            kind = self.plan.kind
+            shown["decides"] = "; ".join(duties.finality(kind, part.duty) for part in self.parts)
+            decided["decides"] = shown["decides"]
         if self.streaming:
             shown["state"] = "rate= would tell"
         if state is not None:
@@ -138,18 +164,71 @@ def make_spec(
 ) -> JoinSpec:
     """Checks everything and decides who meets whom."""
     plan = make_plan(schema_r, schema_s, options, static=True)
+    if not plan.kind.plain:  # the rest is neither shuffled nor kept
+        plan = make_plan(needed_schema(plan, "r"), needed_schema(plan, "s"), options, static=True)
     for side, schema in plan.schemas.items():
         taken = [name for name in schema.names if name.startswith(HIDDEN)]
         if taken:
             raise SchemaError(f"{side}.{taken[0]}: names that begin with {HIDDEN} are taken; rename the column")
     plan = replace(plan, access=WHOLE, analysis=_limited(plan.analysis, plan.access), any_case=any_case)
-    router, reasons = choose_router(plan.analysis, cells, options.split, options.bucket, options.rates or (1.0, 1.0))
-    spec = JoinSpec(plan, router, streaming, options.result_time, options.rates, reasons)
+    duty = duty_of(plan.kind)
+    wishes = options.split, options.bucket
+    if duty.deciding:
+        spec = _deciding(plan, cells, duty, wishes, streaming, options)
+    else:
+        router, reasons = choose_router(plan.analysis, cells, *wishes, options.rates or (1.0, 1.0))
+        spec = JoinSpec(plan, router, streaming, options.result_time, options.rates, reasons)
     spec.check_result_time()
-    spec.identity  # noqa: B018  decided here, and shipped with the rest
+    for part in spec.parts:
+        part.identity  # noqa: B018  decided here, and shipped with the rest
     if any(node.op == "function" for node in walk(plan.analysis.tree)):
         _compile(plan)
     return spec
+
+
+def needed_schema(plan: Plan, side: str) -> pa.Schema:
+    """The columns of a side that the predicate, the window or the result has anything to do with."""
+    kind, wanted = plan.kind, columns(plan)
+    number = SIDES.index(side)
+    nodes = [plan.analysis.tree, *([kind.take.by] if kind.take.by is not None else [])]
+    nodes += [node for found in kind.aggregate for node in found.args]
+    read = {name for owner, name in tree_columns(*nodes) if owner == side} | {plan.times[side]}
+    if any(node.op == "function" for node in walk(plan.analysis.tree)):
+        return plan.schemas[side]  # which columns it reads is known to the compiler alone
+    names = read | set(needed(wanted, number))
+    return pa.schema([field for field in plan.schemas[side] if field.name in names])
+
+
+def _deciding(
+    plan: Plan, cells: int, duty: Duty, wishes: tuple[int | None, float | None], streaming: bool, options: Options
+) -> JoinSpec:
+    """A join that decides about tuples: these have one home each, and only the other side is copied."""
+    split, bucket = wishes
+    if bucket is not None:
+        raise OptionError(
+            f"bucket={shown(bucket)} copies tuples of both sides, and this join decides about tuples of one, which "
+            "must meet all their partners in one cell; leave bucket= out"
+        )
+    kind, common = "hash" if plan.analysis.equalities else "grid", (streaming, options.result_time, options.rates)
+    if not all(duty.owners):
+        router = homes(kind, cells, split, duty.owners)
+        return JoinSpec(plan, router, *common, (_homes(duty, router),), duty)
+    if kind == "hash" or cells == 1:
+        router = homes(kind, cells, 1, duty.owners)
+        return JoinSpec(plan, router, *common, ("both sides are preserved: tuples go by the hash of their keys",), duty)
+    first, second = duty.halves()
+    why = (
+        "both sides are preserved, without an equality: one operator finds the pairs and decides about r, a second "
+        "one decides about s; with cells=1 one would do"
+    )
+    rest = JoinSpec(plan, homes(kind, cells, None, second.owners), *common, (), second)
+    return JoinSpec(plan, homes(kind, cells, None, first.owners), *common, (why,), first, rest)
+
+
+def _homes(duty: Duty, router: Router) -> str:
+    own, other = ("r", "s") if duty.owners[0] else ("s", "r")
+    by = "the hash of its keys" if router.kind == "hash" else "its content"
+    return f"decided about {own}: each goes to one cell, by {by}; {other} is copied"
 
 
 def _compile(plan: Plan) -> None:

@@ -1,7 +1,8 @@
 """What a cell keeps in Spark's state store: a manifest and its chunks.
 
 A checkpoint outlives the code that wrote it. So what is written is spelt out here, apart from names and texts that may
-change, under a format's number; tests/data has a checkpoint of every format, which the suite resumes.
+change, under a format's number; tests/data has a checkpoint of every format, which the suite resumes. Joins that hand
+out pairs alone keep to the format that they have always had.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Protocol
 from streamjoin.errors import StateError
 from streamjoin.windows import SINCE_EVER
 
-FORMAT = 2  # of chunks and manifests
+PAIRS, DECIDING = 2, 3  # formats: of joins that hand out pairs alone, and of those that decide about tuples
 ENTRY = ("side", "number", "rows", "first", "last", "size", "weight", "name")
+MORE = ("met",)  # of an entry in the second format
 
 
 class State(Protocol):
@@ -39,11 +41,12 @@ class Entry:
     size: int  # bytes in the state
     weight: int  # and before they were compressed
     name: str  # of the file in the cache, by the digest of those bytes and of what else decides how it looks
+    met: int = 0  # rows that have a partner; which, is in the state beside the chunk, unless it is none or all
 
     @property
     def values(self) -> tuple[str | int, ...]:
-        """In the order of ENTRY."""
-        return self.side, self.number, self.rows, self.first, self.last, self.size, self.weight, self.name
+        """In the order of ENTRY and MORE."""
+        return self.side, self.number, self.rows, self.first, self.last, self.size, self.weight, self.name, self.met
 
 
 @dataclass
@@ -56,25 +59,47 @@ class Manifest:
     origins: list[float | None] = field(default_factory=list)
     reach: dict[str, list[float | None]] = field(default_factory=dict)  # by side: how wide its boxes are
     entries: list[Entry] = field(default_factory=list)
+    timer: int = 0  # when Spark visits the cell again, in milliseconds, if nothing comes before; 0: not at all
 
     @classmethod
     def read(cls, data: bytes, signature: dict[str, str]) -> Manifest:
         """What was written, if it belongs to the join with this signature."""
         found = json.loads(data)
         check_signature(found["signature"], signature)
-        entries = [Entry(*(entry[name] for name in ENTRY)) for entry in found["entries"]]
-        return cls(found["signature"], found["cleared"], found["next"], found["origins"], found["reach"], entries)
+        deciding = _deciding(signature)
+        names = ENTRY + MORE if deciding else ENTRY
+        entries = [Entry(*(entry[name] for name in names)) for entry in found["entries"]]
+        return cls(
+            found["signature"],
+            found["cleared"],
+            found["next"],
+            found["origins"],
+            found["reach"],
+            entries,
+            found["timer"] if deciding else 0,
+        )
 
     def write(self) -> bytes:
+        deciding = _deciding(self.signature)
+        names = ENTRY + MORE if deciding else ENTRY
         found = {
             "signature": self.signature,
             "cleared": self.cleared,
             "next": self.next,
             "origins": self.origins,
             "reach": self.reach,
-            "entries": [dict(zip(ENTRY, entry.values, strict=True)) for entry in self.entries],
+            "entries": [dict(zip(names, entry.values, strict=False)) for entry in self.entries],
         }
-        return json.dumps(found).encode()
+        return json.dumps(found | {"timer": self.timer} if deciding else found).encode()
+
+
+def _deciding(signature: dict[str, str]) -> bool:
+    return signature["format"] == str(DECIDING)
+
+
+def met_at(number: int) -> int:
+    """Where the state has which rows of a chunk have a partner; -1 is the manifest."""
+    return -2 - number
 
 
 def check_signature(kept: dict[str, str], now: dict[str, str]) -> None:

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
 PART = 1 << 16  # rows that are worth a task
+
+
+class PerThread(Generic[T]):
+    """One of a kind for every thread that asks."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make, self._made, self._lock = make, dict[int, T](), threading.Lock()
+
+    def mine(self) -> T:
+        found = self._made.get(threading.get_ident())
+        if found is None:
+            with self._lock:
+                found = self._made[threading.get_ident()] = self._make()
+        return found
+
+    def all(self) -> list[T]:
+        return list(self._made.values()) or [self._make()]
 
 
 class Crew:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +14,13 @@ from streamjoin.engine import Engine, PerSide, Setup, open_engine
 from streamjoin.intake.prepare import Intake
 from streamjoin.interrupts import BrokenOffError
 from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.results.every_kind import Alone
 from streamjoin.windows import SINCE_EVER
 
 CHUNK = 1 << 14  # rows of one side between two of the other, where the window does not depend on it
 BATCH = 1024
 
+T = TypeVar("T")
 Sides = list[Array]  # of r and of s
 Piece = tuple[int, int, int]  # side, and which of its tuples in order of arrival
 
@@ -40,6 +42,9 @@ class Replayed:
     def __init__(self, plan: Plan, tables: dict[str, pa.Table], stats: dict[str, Any]) -> None:
         self._join = StreamedJoin(plan, Intake(plan, plan.program()), (tables["r"], tables["s"]))
         self._stats = stats
+
+    def parts(self, make: Callable[[], T]) -> Alone[T]:
+        return Alone(make)
 
     def each(self, consume: Callable[[Array, Array], None]) -> None:
         for r, s in self._join.pairs():

@@ -1,11 +1,12 @@
-"""Every kind of join of two tables: from pairs of row numbers, which are reduced part by part and never kept, to rows.
+"""Every kind of join of rows that are known as a whole: from pairs of row numbers, which are reduced part by part and
+never kept, to rows.
 
-Where the pairs come from is told by a `Source`: the search of whole tables, in several threads, or a replay.
+Where the pairs come from is told by a `Source`: the search of whole tables, in several threads, a replay, or a cell on
+Spark.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -32,28 +33,35 @@ T = TypeVar("T")
 Consume = Callable[[Array, Array], None]  # row numbers of pairs; the arrays are overwritten afterwards
 
 
+class Parts(Protocol[T]):
+    """One of a kind for every thread that asks, and all of them in the end."""
+
+    def mine(self) -> T: ...
+
+    def all(self) -> list[T]: ...
+
+
 class Source(Protocol):
     """Where pairs come from."""
+
+    def parts(self, make: Callable[[], T]) -> Parts[T]:
+        """What the threads reduce pairs into, each its own."""
 
     def each(self, consume: Consume) -> None:
         """Hands over all pairs, part by part, in one thread or in several."""
 
 
-class PerThread(Generic[T]):
-    """One of a kind for every thread that asks."""
+class Alone(Generic[T]):
+    """One of a kind, for a source that hands over in one thread."""
 
     def __init__(self, make: Callable[[], T]) -> None:
-        self._make, self._made, self._lock = make, dict[int, T](), threading.Lock()
+        self._made = make()
 
     def mine(self) -> T:
-        found = self._made.get(threading.get_ident())
-        if found is None:
-            with self._lock:
-                found = self._made[threading.get_ident()] = self._make()
-        return found
+        return self._made
 
     def all(self) -> list[T]:
-        return list(self._made.values()) or [self._make()]
+        return [self._made]
 
 
 @dataclass(frozen=True)
@@ -68,10 +76,8 @@ class Outcome:
 class KindJoin:
     """One join of two tables, of any kind."""
 
-    def __init__(self, plan: Plan, tables: tuple[pa.Table, pa.Table], source: Source | None, ordered: bool) -> None:
-        """`source`: None if it is known already which partners are chosen."""
-        self.plan, self.kind, self._tables, self._ordered = plan, plan.kind, tables, ordered
-        self._each = (lambda consume: None) if source is None else source.each
+    def __init__(self, plan: Plan, tables: tuple[pa.Table, pa.Table], source: Source, ordered: bool) -> None:
+        self.plan, self.kind, self._tables, self._source, self._ordered = plan, plan.kind, tables, source, ordered
         self._sizes = tables[0].num_rows, tables[1].num_rows
 
     def run(self) -> Outcome:
@@ -82,19 +88,13 @@ class KindJoin:
         elif not kind.how.pairs:
             found = self._alone()
         else:
-            found = self._pairs() if kind.take.every else self._taken(self._choose())
-        return self._sorted(found)
-
-    def chosen(self, partners: Array) -> Outcome:
-        """The same, given the partners that are taken: by row of r, -1 where there are fewer."""
-        return self._sorted(self._taken(partners))
-
-    def _sorted(self, found: Outcome) -> Outcome:
+            found = self._pairs() if kind.take.every else self._taken()
         if found.times is None:
             return found
         order = np.argsort(found.times, kind="stable")
         rows = found.rows[0][order], found.rows[1][order]
-        return Outcome(rows, {name: array.take(row_numbers(order)) for name, array in found.aggregated.items()})
+        aggregated = {name: array.take(row_numbers(order)) for name, array in found.aggregated.items()}
+        return Outcome(rows, aggregated, found.times[order])
 
     @property
     def times(self) -> Rows:
@@ -106,8 +106,8 @@ class KindJoin:
 
     def _pairs(self) -> Outcome:
         """All pairs, and what is unmatched."""
-        parts = PerThread[list[Rows]](list)
-        self._each(lambda r, s: parts.mine().append((np.array(r, np.int64), np.array(s, np.int64))))
+        parts = self._source.parts(_no_rows)
+        self._source.each(lambda r, s: parts.mine().append((np.array(r, np.int64), np.array(s, np.int64))))
         found = [part for thread in parts.all() for part in thread]
         none = np.zeros(0, np.int64)
         r, s = (np.concatenate([part[side] for part in found] or [none]) for side in (0, 1))
@@ -132,7 +132,7 @@ class KindJoin:
         keeps = self.kind.how.keeps[0]
         if not self._ordered or keeps:
             matched = none_matched(self._sizes[0])
-            self._each(lambda r, s: mark(matched, r))
+            self._source.each(lambda r, s: mark(matched, r))
             rows = np.flatnonzero(matched == (0 if keeps else 1))
             times = self._ends(0, self.times[0][rows]) if self._ordered else None
             return Outcome((rows, np.full(len(rows), -1)), {}, times)
@@ -143,35 +143,31 @@ class KindJoin:
 
     def _best(self, empty: Best, scored: Callable[[Array, Array], Rows]) -> Best:
         """The best partners by their scores."""
-        threads = PerThread(empty.fresh)
-        self._each(lambda r, s: threads.mine().add(r, s, *scored(r, s)))
+        threads = self._source.parts(empty.fresh)
+        self._source.each(lambda r, s: threads.mine().add(r, s, *scored(r, s)))
         best, *others = threads.all()
         for other in others:
             best.merge(other)
         return best
 
-    def _choose(self) -> Array:
-        """The best partners of every r."""
+    def _taken(self) -> Outcome:
         take, times = self.kind.take, self.times
         empty = Best(self._sizes[0], take.k, times, take.name == FORWARD)
         if take.by is None:
-            return self._best(empty, lambda r, s: scores_by_time(take, r, s, times)).partners
-        computed = Computed((take.by,), *self._tables)
+            best = self._best(empty, lambda r, s: scores_by_time(take, r, s, times))
+        else:
+            computed = Computed((take.by,), *self._tables)
 
-        def scored(r: Array, s: Array) -> Rows:
-            found = computed.of(r, s)[0]
-            return scores_of(found.values, found.valid, take.greatest, LAST)
+            def scored(r: Array, s: Array) -> Rows:
+                found = computed.of(r, s)[0]
+                return scores_of(found.values, found.valid, take.greatest, LAST)
 
-        return self._best(empty, scored).partners
-
-    def _taken(self, partners: Array) -> Outcome:
-        """The rows of a choice; an r without one has an empty place if it is kept."""
-        keep = partners >= 0
-        if self.kind.how.keeps[0]:
-            keep[:, 0] = True
-        r = np.flatnonzero(keep[:, 0]) if keep.shape[1] == 1 else np.nonzero(keep)[0]
-        rows = r, partners[keep]
-        return Outcome(rows, {}, self._times_taken(rows, self.times) if self._ordered else None)
+            best = self._best(empty, scored)
+        r, s = best.pairs()
+        none = np.zeros(0, np.int64)
+        alone = np.flatnonzero(best.partners[:, 0] < 0) if self.kind.how.keeps[0] else none
+        rows = unmatched((r, s), alone, none)
+        return Outcome(rows, {}, self._times_taken(rows, times) if self._ordered else None)
 
     def _times_taken(self, rows: Rows, times: Rows) -> Array:
         """The time by which a choice is certain."""
@@ -190,7 +186,7 @@ class KindJoin:
         n, times, wanted = self._sizes[0], self.times, self.kind.aggregate
         nodes = tuple(dict.fromkeys(a.args[-1] for a in wanted if a.args))
         computed = Computed(nodes, *self._tables)
-        threads = PerThread(lambda: (np.zeros(n, np.int64), [accumulator(a, n, times) for a in wanted]))
+        threads = self._source.parts(lambda: (np.zeros(n, np.int64), [accumulator(a, n, times) for a in wanted]))
 
         def add(r: Array, s: Array) -> None:
             counts, totals = threads.mine()
@@ -199,7 +195,7 @@ class KindJoin:
             for total in totals:
                 total.add((r, s), None if total.argument is None else found[total.argument])
 
-        self._each(add)
+        self._source.each(add)
         (counts, totals), *others = threads.all()
         for more, other in others:
             counts += more
@@ -228,6 +224,10 @@ class KindJoin:
         found = Computed((node,), r, s, aligned=True).rows(len(rows))[0]
         found.valid[partners < 0] = False
         return as_arrow(found, node)
+
+
+def _no_rows() -> list[Rows]:
+    return []
 
 
 def earliest(times: Array) -> Rows:

@@ -1,0 +1,76 @@
+"""What one operator hands out of a join on Spark, and about which tuples it decides.
+
+Whoever decides about a tuple must see all its partners: that side's tuples have one home, the cell that owns them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamjoin.kinds import BACKWARD, HOWS, Kind
+from streamjoin.predicate.tree import to_sql
+
+Sides = tuple[bool, bool]  # r, s
+
+
+@dataclass(frozen=True)
+class Duty:
+    """pairs    pairs come out as they are found
+    keeps    sides whose tuples come out when they can have no partner any more
+    first    an r comes out when its first partner is found
+    waits    an r comes out when all its partners are known: the best of them, or their aggregates
+    """
+
+    pairs: bool = True
+    keeps: Sides = (False, False)
+    first: bool = False
+    waits: bool = False
+
+    @property
+    def owners(self) -> Sides:
+        """Sides whose tuples are decided about."""
+        return self.keeps[0] or self.first or self.waits, self.keeps[1]
+
+    @property
+    def deciding(self) -> bool:
+        return any(self.owners)
+
+    def halves(self) -> tuple[Duty, Duty]:
+        """For two operators, which decide about one side each: the pairs and what is left of r; what is left of s."""
+        return Duty(self.pairs, (True, False)), Duty(False, (False, True))
+
+
+PAIRS = Duty()
+
+
+def duty_of(kind: Kind) -> Duty:
+    """What a kind of join asks for."""
+    if kind.aggregate or not kind.take.every:
+        return Duty(False, kind.how.keeps, waits=True)
+    return Duty(kind.how.pairs, kind.how.keeps, first=not kind.how.pairs and not any(kind.how.keeps))
+
+
+def kind_of(kind: Kind, duty: Duty) -> Kind:
+    """The kind of join whose rows, as far as they are the duty's, come out."""
+    if all(kind.how.keeps) and not all(duty.keeps):
+        return Kind(HOWS["left" if duty.keeps[0] else "right"], kind.take, kind.aggregate, kind.select)
+    return kind
+
+
+def identity(kind: Kind, duty: Duty) -> str:
+    """What checkpoints know a deciding operator by: never to be written otherwise."""
+    parts = [kind.how.name, str(kind.take)]
+    parts += [f"{found.function}({', '.join(map(to_sql, found.args)) or '*'})" for found in kind.aggregate]
+    return ", ".join(parts) + ("" if duty == duty_of(kind) else f"; keeps {'r' if duty.keeps[0] else 's'}")
+
+
+def finality(kind: Kind, duty: Duty) -> str:
+    """When what is not a pair comes out, in words."""
+    if duty.waits and kind.take.name == BACKWARD:
+        return "an r is decided when the watermark has passed its time"
+    if duty.waits:
+        return "an r is decided when the watermark has passed the end of its window"
+    if duty.first:
+        return "an r comes out with its first partner"
+    sides = " or ".join(side for side, kept in zip("rs", duty.keeps, strict=True) if kept)
+    return f"an unmatched {sides} comes out when the watermark has passed the end of its window"

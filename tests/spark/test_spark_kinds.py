@@ -1,0 +1,162 @@
+"""Kinds of joins on Spark DataFrames: tables and streams against the oracle and Spark's own, restarts, refusals."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import streamjoin as sj
+from feeds import Feed, R, S, seconds, timed
+from streamjoin.errors import OptionError, StreamjoinError
+from streamjoin.testing import cases, oracle, verdict
+from streamjoin.testing.kinds import AGGREGATES, BY_TIME, BY_VALUE, HOWS, Kind
+from streamjoin.testing.oracle import Interval, Last
+from streamjoin.testing.rows import to_table
+
+pytestmark = pytest.mark.spark
+
+WINDOW = Interval(-5, 9)
+BAND, EQUALITY = cases.BY_NAME["band"], cases.BY_NAME["equality_band"]
+END = 100_000  # the streams go on with one more row each, so much later, which closes all windows
+
+
+def rows_of(side: str, seed: int, size: int, disorder: bool = True) -> list[oracle.Row]:
+    """Rows of different times, so that the oracle and Spark, where nothing arrives in an order, take the same."""
+    found = cases.long_stream(side, seed, 2 * size, 1, disorder)
+    return list({row["t"]: row for row in found}.values())[:size]
+
+
+LONG = {side: rows_of(side, 11, 120) for side in "rs"}
+
+
+@pytest.fixture
+def feed(spark: Any, tmp_path: Path) -> Feed:
+    return Feed(spark, tmp_path)
+
+
+def check(out: Any, kind: Kind, case: cases.Case, window: Any, r: list[oracle.Row], s: list[oracle.Row]) -> None:
+    arrivals = oracle.arrivals_of_tables(r, s, ("t", "t"))
+    verdict.same([out], kind.results(arrivals, case, window, ("t", "t")), kind)
+
+
+@pytest.mark.parametrize(
+    ("case", "kinds"),
+    [(BAND, [*HOWS, BY_TIME[5], BY_VALUE[1]]), (EQUALITY, [HOWS[2], BY_TIME[1], AGGREGATES[2]])],
+    ids=["band", "equality"],
+)
+def test_tables(spark: Any, case: cases.Case, kinds: list[Kind]) -> None:
+    frames = [spark.createDataFrame(to_table(timed(LONG[side]), schema)) for side, schema in (("r", R), ("s", S))]
+    for kind in kinds:
+        out = sj.join(*frames, on=case.on, within=seconds(WINDOW), time="t", **kind.options)
+        check(out.toArrow(), kind, case, WINDOW, LONG["r"], LONG["s"])
+
+
+def test_windows_of_rows_of_tables(spark: Any) -> None:
+    frames = [spark.createDataFrame(to_table(timed(LONG[side]), schema)) for side, schema in (("r", R), ("s", S))]
+    out = sj.join(*frames, on=BAND.on, within=sj.last(7), time="t", how="left", cells=3)
+    check(out.toArrow(), Kind("left"), BAND, Last(7, 7), LONG["r"], LONG["s"])
+
+
+def test_spark_agrees_and_columns_are_chosen(spark: Any) -> None:
+    from pyspark.sql.functions import expr
+
+    frames = [spark.createDataFrame(to_table(timed(LONG[side]), schema)) for side, schema in (("r", R), ("s", S))]
+    select = "r.rid, s.sid AS other, coalesce(s.a, 0) - r.x AS apart, r.note"
+    out = sj.join(*frames, on=EQUALITY.on, within="5 seconds", time="t", how="full", select=select)
+    assert out.columns == ["rid", "other", "apart", "note"]
+    on = f"({EQUALITY.on}) AND s.t BETWEEN r.t - INTERVAL 5 SECONDS AND r.t + INTERVAL 5 SECONDS"
+    asked = ["r.rid", "s.sid AS other", "coalesce(s.a, 0) - r.x AS apart", "r.note"]
+    theirs = frames[0].alias("r").join(frames[1].alias("s"), expr(on), "full").selectExpr(*asked)
+    assert Counter(map(str, out.collect())) == Counter(map(str, theirs.collect()))
+    assert out.schema["apart"].dataType == theirs.schema["apart"].dataType
+
+
+STREAMED = {
+    "left": (Kind("left"), BAND),
+    "right": (Kind("right"), EQUALITY),
+    "full": (Kind("full"), EQUALITY),
+    "full of a band": (Kind("full"), BAND),
+    "semi": (Kind("semi"), BAND),
+    "anti": (Kind("anti"), EQUALITY),
+    "backward": (Kind("left", "backward"), EQUALITY),
+    "nearest": (Kind("inner", "nearest"), BAND),
+    "min_by": (BY_VALUE[1], BAND),
+    "aggregate": (AGGREGATES[2], EQUALITY),
+}
+
+
+IN_THE_SUITE = ("left", "full of a band", "backward", "aggregate")  # tests/spark/test_cells_kinds.py has all
+
+
+@pytest.mark.parametrize("name", STREAMED)
+def test_streams(feed: Feed, name: str, soak: bool) -> None:
+    """Three micro-batches, a restart with a wiped cache, and the end: each row once, nothing contradicted."""
+    from streamjoin.spark.chunk_files import cache_root
+
+    if not soak and name not in IN_THE_SUITE:
+        pytest.skip("in make soak")
+    kind, case = STREAMED[name]
+    rows = {side: [*LONG[side][:90], {**LONG[side][0], f"{side}id": 999, "t": END}] for side in "rs"}
+
+    def run() -> None:
+        out = sj.join(
+            feed.read("r"), feed.read("s"), on=case.on, within=seconds(WINDOW), time="t", cells=2, **kind.options
+        )
+        query = feed.run(out)
+        assert query.exception() is None
+        shutil.rmtree(cache_root() / str(query.id))
+
+    feed.add(rows["r"][:45], rows["s"][:45])
+    run()
+    early = feed.spark.read.parquet(str(feed.folder / "out")).toArrow()
+    feed.add(rows["r"][45:90], rows["s"][45:90])
+    feed.add(rows["r"][90:], rows["s"][90:])
+    run()
+    out = (
+        feed.spark.read.parquet(str(feed.folder / "out"))
+        .filter("coalesce(rid, sid) <> 999" if not kind.of_r_alone else "rid <> 999")
+        .toArrow()
+    )
+    check(out, kind, case, WINDOW, rows["r"][:90], rows["s"][:90])
+    assert early.num_rows < out.num_rows
+
+
+def test_what_is_decided_keeps_up_with_the_watermark(feed: Feed) -> None:
+    """An aggregation behind a left join loses nothing: the times of unmatched rows are not below the watermark."""
+    from pyspark.sql import functions as F
+
+    rows = {side: [*LONG[side][:60], {**LONG[side][0], f"{side}id": 999, "t": END}] for side in "rs"}
+    for start in range(0, 61, 20):
+        feed.add(rows["r"][start : start + 20], rows["s"][start : start + 20])
+    feed.add([{**rows["r"][-1], "t": 2 * END}], [{**rows["s"][-1], "t": 2 * END}])
+    left = sj.join(
+        feed.read("r"), feed.read("s"), on=BAND.on, within=seconds(WINDOW), time="t", how="left", result_time="at"
+    )
+    assert "spark.watermarkDelayMs" in left.schema["at"].metadata
+    counts = left.where("rid <> 999").groupBy(F.window("at", "10 seconds")).count().select("window.start", "count")
+    feed.run(counts)
+    total = sum(row["count"] for row in feed.spark.read.parquet(str(feed.folder / "out")).collect())
+    arrivals = oracle.arrivals_of_tables(rows["r"][:60], rows["s"][:60], ("t", "t"))
+    assert total == len(Kind("left").results(arrivals, BAND, WINDOW, ("t", "t")))
+
+
+def test_refusals_and_explain(feed: Feed) -> None:
+    feed.add(LONG["r"][:2], LONG["s"][:2])
+    r, s = feed.read("r"), feed.read("s")
+    common: dict[str, Any] = {"on": "abs(r.x - s.a) <= 5", "within": "5 seconds", "time": "t", "cells": 8}
+    with pytest.raises(OptionError, match="bucket=3 copies tuples of both sides"):
+        sj.join(r, s, **common, how="left", bucket=3)
+    with pytest.raises(StreamjoinError, match="take"):
+        sj.join(r, s, **common, how="right", take="nearest")
+    left = sj.explain(r, s, **common, how="left").to_dict()
+    assert left["replication"] == {"r": 1.0, "s": 8.0}
+    assert left["decides"] == "an unmatched r comes out when the watermark has passed the end of its window"
+    full = sj.explain(r, s, **common, how="full")
+    assert "a second one decides about s" in str(full)
+    keyed = sj.explain(r, s, **(common | {"on": "r.k = s.k"}), how="full").to_dict()
+    assert keyed["replication"] == {"r": 1.0, "s": 1.0}
+    assert "its time" in str(sj.explain(r, s, **common, take="backward"))
