@@ -136,3 +136,8 @@ def test_explained() -> None:
     assert "an r without a partner when s has passed r.time + 10" in text
     assert "an s without a partner when r has passed s.time + 5" in text
     assert "advance()" in text
+
+
+def test_a_choice_by_time_needs_times() -> None:
+    with pytest.raises(sj.WindowError, match='take="backward" goes by time'):
+        sj.Join(r=R, s=S, on="r.x = s.a", within=sj.last(3), take="backward")

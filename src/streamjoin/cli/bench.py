@@ -54,9 +54,30 @@ def join(
         typer.Option(min=1, help="Tuples/s per stream to fill the windows for; 40000, scan 2000, hash 500000."),
     ] = None,
     seconds: Annotated[float, typer.Option(min=0.0, help="How long to measure.")] = 20.0,
+    how: Annotated[
+        str | None,
+        typer.Option(help="Kinds beside the inner join, with commas: left,full,semi,anti,take,count. In turns."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The papers' band join, or its equality variant, sustained on one core with the windows prefilled."""
+    """The papers' band join, or its equality variant, sustained on one core with the windows prefilled.
+
+    With --how other kinds beside it, from push to poll; --window (10 seconds) and --rate (10000) set the sizes.
+    """
+    if how is not None:
+        from streamjoin.bench.kinds_bench import kinds
+
+        figures = kinds(_words(how), window or "10 seconds", rate or 10_000)
+        if as_json:
+            print(json.dumps(figures))
+            return
+        for run in figures.pop("runs"):
+            print(
+                f"{run['kind']:<8} {run['rate_per_stream']:>12,.0f} tuples/s  {run['rows']:>11,} rows, "
+                f"{run['unmatched']:>9,} alone  {run['time_to_inner']:.2f} x the time of inner"
+            )
+        _show(figures, False)
+        return
     from streamjoin.bench import one_core as bench
 
     _show(bench.join(access=access, window=window, rate=rate, seconds=seconds), as_json)

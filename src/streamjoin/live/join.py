@@ -79,6 +79,8 @@ class Join(Reading):
         ordered, punctuations = options.ordered, options.punctuations
         if (ordered or punctuations) and self.plan.unit is None:
             raise WindowError('ordered results and punctuations need time columns; give time="ts"')
+        if self.plan.kind.take.timely and self.plan.unit is None:
+            raise WindowError(f'take="{self.plan.kind.take}" goes by time and needs time columns; give time="ts"')
         delay = delay_of(self.plan, options.max_delay)
         self._intake = Intake(self.plan, self.plan.program())
         r, s = (Stream(k, schema, self.plan, self._intake, delay, options.late) for k, schema in enumerate((r, s)))

@@ -16,7 +16,8 @@ from streamjoin.results.computed import Values
 from streamjoin.results.order import Times
 from streamjoin.results.reduce import LAST, OUT
 from streamjoin.results.stage import NONE, Results, Snapshot, Stage
-from streamjoin.windows import FOREVER
+from streamjoin.windows import FOREVER, SINCE_EVER
+from streamjoin.windows.window import Window
 
 SMALLEST = 1 << 10
 
@@ -136,8 +137,21 @@ class Best(Stage):
         own = members["own"][taken]
         return np.minimum(_after(own, _distance(own, apart), 0), end)
 
+    def horizon(self, side: int, reached: Snapshot) -> int:
+        return partners_from(self._window, reached) if side else super().horizon(side, reached)
+
     def oldest(self, side: int, number: int) -> int:
-        return self._chains.lowest(self._waiting[0].members["head"], number) if side else number
+        if not side or not self._window.by_rows:
+            return number
+        return self._chains.lowest(self._waiting[0].members["head"], number)
+
+
+def partners_from(window: Window, reached: Snapshot) -> int:
+    """The smallest place that a partner of an r may have whose window is open, or that an r still to come may meet."""
+    horizon_r, horizon_s = reached.horizons
+    if window.by_rows or horizon_r == SINCE_EVER:
+        return SINCE_EVER if not window.by_rows else horizon_s
+    return min(horizon_s, int(window.bounds("r", np.array([horizon_r]), 0)[0][0]))
 
 
 def _distance(own: Array, other: Array) -> Array:

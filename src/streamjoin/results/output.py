@@ -228,7 +228,8 @@ class Output:
             mark = min(mark, self._stage.earliest())
         if mark > self.punctuation:
             self._release(mark)
-        for side, (horizon, number) in enumerate(zip(reached.horizons, reached.numbers, strict=True)):
+        for side, number in enumerate(reached.numbers):
+            horizon = reached.horizons[side] if self._stage is None else self._stage.horizon(side, reached)
             if horizon > SINCE_EVER:  # of what came later, results are still to come
                 self._forget(side, horizon, number)
 

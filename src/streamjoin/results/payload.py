@@ -93,16 +93,20 @@ class Assembler:
             kept.append(pa.schema([field for field in plan.schemas[letter] if field.name in names]))
         self.sides = Payload(kept[0], plan.schemas["r"]), Payload(kept[1], plan.schemas["s"])
         self._as_they_are = kind.select is None and not kind.per_r
-        both = self.sides[0].rows, self.sides[1].rows
-        self._blocks: ResultBlocks | None = None
-        if isinstance(both[0], PlainRows) and isinstance(both[1], PlainRows):
-            sources = [
-                (column.side, kept[column.side].get_field_index(column.source.name))
-                for column in self._wanted
-                if column.side is not None
-            ]
-            if len(sources) == len(self._wanted):
-                self._blocks = ResultBlocks(self.schema, (both[0], both[1]), sources)
+        self._blocks = self._result_blocks(kept)
+
+    def _result_blocks(self, kept: list[pa.Schema]) -> ResultBlocks | None:
+        """What makes batches, if results have nothing but columns of plain values."""
+        sources = [
+            (column.side, kept[column.side].get_field_index(column.source.name))
+            for column in self._wanted
+            if column.side is not None
+        ]
+        used = {side: self.sides[side].rows for side in sorted({side for side, _ in sources})}
+        plain = {side: rows for side, rows in used.items() if isinstance(rows, PlainRows)}
+        if len(sources) < len(self._wanted) or len(plain) < len(used) or not used:
+            return None
+        return ResultBlocks(self.schema, plain, sources)
 
     def batches(self, r: Array, s: Array, more: Mapping[str, pa.Array] | None = None) -> list[pa.RecordBatch]:
         """The rows of results, in as many batches as their text needs; `more` as in `table`."""

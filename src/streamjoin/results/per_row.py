@@ -12,7 +12,7 @@ from streamjoin.kinds import MAX_BY, Aggregate
 from streamjoin.plan.plan import Plan
 from streamjoin.results.aggregate import Accumulator, accumulator
 from streamjoin.results.best import scores_of
-from streamjoin.results.chosen import Chains
+from streamjoin.results.chosen import Chains, partners_from
 from streamjoin.results.chosen_kernels import END
 from streamjoin.results.numbers import NOBODY
 from streamjoin.results.order import Times
@@ -123,7 +123,13 @@ class PerRow(Stage):
         s[mine[of]] = chosen
         return s
 
+    def horizon(self, side: int, reached: Snapshot) -> int:
+        return partners_from(self._window, reached) if side and self._choices else super().horizon(side, reached)
+
     def oldest(self, side: int, number: int) -> int:
+        """Who is held back for the order alone has partners below the horizon."""
+        if not self._ordered and not self._window.by_rows:
+            return number
         members = self._waiting[0].members
         lowest = [chains.lowest(members[_head(name)], number) for name, chains in self._choices.items()]
         return min([number, *lowest]) if side else number

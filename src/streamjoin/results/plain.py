@@ -192,11 +192,11 @@ class PlainRows:
 
 
 class ResultBlocks:
-    """Makes batches of results whose sides are both plain: slices of a block that is filled from its beginning."""
+    """Makes batches of results of plain columns: slices of a block that is filled from its beginning."""
 
-    def __init__(self, schema: pa.Schema, sides: tuple[PlainRows, PlainRows], sources: list[tuple[int, int]]) -> None:
-        """`sources`: for every column of the results the side and the column of its rows."""
-        self._schema, self._sides = schema, sides
+    def __init__(self, schema: pa.Schema, sides: dict[int, PlainRows], sources: list[tuple[int, int]]) -> None:
+        """`sides`: those that results have columns of. `sources`: for each column its side, and which one there."""
+        self._schema, self._sides = schema, list(sides.values())
         self._sources = Source.array(len(sources))
         for source, (side, c) in zip(self._sources, sources, strict=True):
             cell = sides[side].cells[c]
@@ -205,7 +205,8 @@ class ResultBlocks:
         self._asked = Gather.array(1)
         self._address, self._words = address(self._asked), words(self._asked)
         asked = self._asked[0]
-        asked.kept[:] = [side.address for side in sides]
+        for number, side in sides.items():
+            asked.kept[number] = side.address
         asked.sources, asked.source_count = address(self._sources), len(sources)
         self._gather = gather.compiled
         self._room = 0
@@ -215,8 +216,9 @@ class ResultBlocks:
     def batch(self, r: Array, s: Array) -> pa.RecordBatch | None:
         """The rows of results; None if some of their values are null."""
         count, known = len(r), self._words
-        if self._sides[0].has_nulls or self._sides[1].has_nulls:
-            return None
+        for side in self._sides:
+            if side.has_nulls:
+                return None
         done = known[DONE]
         if done + count > self._room:
             self._begin(max(count, self._usual))

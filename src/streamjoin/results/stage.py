@@ -138,8 +138,12 @@ class Stage:
         if side in self._waiting:
             self._waiting[side].members.forget(number)
 
+    def horizon(self, side: int, reached: Snapshot) -> int:
+        """Tuples of a side below this place meet no further arrival, and are no partners of an r that is held back."""
+        return reached.horizons[side]
+
     def oldest(self, side: int, number: int) -> int:
-        """The smallest number of a side's tuple that may be part of a result, or `number` if that is smaller."""
+        """The smallest number of a side's tuple that is part of what is held back, or `number`, as far as known."""
         return number
 
     @property

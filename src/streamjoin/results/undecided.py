@@ -10,6 +10,7 @@ from streamjoin.codegen.records import Array
 from streamjoin.windows import FOREVER
 
 BLOCK = 1 << 10  # tuples whose earliest end is known
+FAR = 4  # blocks between two that are looked at, so that these are looked at one by one
 NOTHING = np.zeros(0, np.int64)
 
 
@@ -90,12 +91,18 @@ class Undecided:
         blocks = np.flatnonzero(self._left[: len(low)] > 0) if ended else np.flatnonzero(low < passed)
         if not len(blocks):
             return NOTHING
-        begin, end = int(blocks[0]) * BLOCK, (int(blocks[-1]) + 1) * BLOCK
+        runs = np.split(blocks, np.flatnonzero(np.diff(blocks) > FAR) + 1)
+        found = [self._settle(int(run[0]), int(run[-1]) + 1, passed, below, ended) for run in runs]
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def _settle(self, first: int, stop: int, passed: int, below: int, ended: bool) -> Array:
+        """The same in neighbouring blocks."""
+        begin, end = first * BLOCK, stop * BLOCK
         due, waiting = self._columns["due"][begin:end], self._columns["open"][begin:end]
         now = waiting.copy() if ended else waiting & (due < passed)
         now[max(below - self.first - begin, 0) :] = False
         waiting &= ~now
-        part, starts = slice(begin // BLOCK, end // BLOCK), np.arange(0, end - begin, BLOCK)
+        part, starts = slice(first, stop), np.arange(0, end - begin, BLOCK)
         self._low[part] = np.minimum.reduceat(np.where(waiting, due, FOREVER), starts)
         self._left[part] = np.add.reduceat(waiting, starts, dtype=np.int64)
         return np.flatnonzero(now) + begin
