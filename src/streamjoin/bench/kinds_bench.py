@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from streamjoin.errors import OptionError, StreamjoinError
 from streamjoin.live.join import Join
 from streamjoin.machine import machine
@@ -66,11 +68,15 @@ def _run(kind: dict[str, Any], window: str, rate: int, tuples: int) -> tuple[flo
         for r, s in zip(*pushed, strict=True):
             join.push_r(r)
             join.push_s(s)
-            rows += sum(batch.num_rows for batch in join.poll())
+            rows += _rows(join)
         join.close()
-        rows += sum(batch.num_rows for batch in join.poll())
+        rows += _rows(join)
         seconds = time.process_time() - begin
     return seconds, {"rows": rows, "unmatched": join.stats().get("unmatched", 0)}
+
+
+def _rows(join: Join) -> int:
+    return sum(batch.num_rows for batch in join.poll() if isinstance(batch, pa.RecordBatch))
 
 
 def _check(counts: dict[str, dict[str, int]], tuples: int) -> None:
@@ -78,7 +84,7 @@ def _check(counts: dict[str, dict[str, int]], tuples: int) -> None:
     pairs = counts[INNER]["rows"]
     matched = counts.get("semi", counts.get("take", counts.get("count")))
     alone = counts.get("anti", counts.get("left"))
-    laws = {
+    laws: dict[str, bool] = {
         name: counts[name]["rows"] - counts[name]["unmatched"] == pairs for name in ("left", "full") if name in counts
     }
     if matched is not None:

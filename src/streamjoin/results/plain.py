@@ -205,8 +205,8 @@ class ResultBlocks:
         self._asked = Gather.array(1)
         self._address, self._words = address(self._asked), words(self._asked)
         asked = self._asked[0]
-        for number, side in sides.items():
-            asked.kept[number] = side.address
+        for number, rows in sides.items():
+            asked.kept[number] = rows.address
         asked.sources, asked.source_count = address(self._sources), len(sources)
         self._gather = gather.compiled
         self._room = 0
