@@ -18,7 +18,7 @@ import streamjoin as sj
 from feeds import Feed, seconds
 from streamjoin.testing import cases, oracle
 
-HOWS = {2: "inner"}  # by format
+HOWS = {2: "inner", 3: "left"}  # by format
 ROOT = "/@root@"
 CASE = cases.BY_NAME["band_2d"]
 WINDOW = oracle.Interval(-5, 9)

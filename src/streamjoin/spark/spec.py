@@ -72,7 +72,7 @@ class JoinSpec:
             "time columns": f"{plan.times['r']}, {plan.times['s']}",
             "routing": _routing(self.router),
         }
-        return kept | {"kind": duties.identity(plan.kind, self.duty)} if self.duty.deciding else kept
+        return {"kind": duties.identity(plan.kind, self.duty)} | kept if self.duty.deciding else kept
 
     @cached_property
     def identity(self) -> str:
