@@ -11,8 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamjoin as sj
+from streamjoin.live import versions
 from streamjoin.results import undecided
 from streamjoin.results.undecided import Undecided
+from streamjoin.testing.cases import BY_NAME
+from streamjoin.testing.kinds import BY_TIME
+from streamjoin.testing.oracle import Everything
+from streamjoin.testing.strategies import stream_joins
 
 R = pa.schema({"ts": pa.int64(), "x": pa.int64()})
 S = pa.schema({"ts": pa.int64(), "a": pa.int64()})
@@ -136,6 +141,41 @@ def test_explained() -> None:
     assert "an r without a partner when s has passed r.time + 10" in text
     assert "an s without a partner when r has passed s.time + 5" in text
     assert "advance()" in text
+
+
+@pytest.mark.parametrize("algorithm", ["kang", "low_latency"])
+@given(data=st.data())
+def test_versions_are_carried_on(algorithm: str, data: st.DataObject) -> None:
+    """No window: whenever three tuples of s have come, those that are still needed come again."""
+    kinds = [kind for kind in BY_TIME if kind.take == "backward"]
+    join = data.draw(stream_joins([BY_NAME["equality"]], st.just(Everything()), kinds=kinds))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(versions, "FEWEST", 3)
+        watched = join.watch(sj.Join(**join.options, algorithm=algorithm))
+    join.verify([item for _, item in watched])
+    join.verify_moments(watched)
+
+
+def test_one_version_per_key_is_kept() -> None:
+    with sj.Join(r=R, s=S, on="r.x = s.a", time="ts", take="backward") as join:
+        join.push_s({"ts": [0], "a": [-1]})
+        for start in range(0, 60_000, 1_000):
+            ids = np.arange(start, start + 1_000)
+            join.push_r({"ts": ids, "x": ids % 500})
+            join.push_s({"ts": ids, "a": ids % 500})
+            rows(join)
+            stats = join.stats()
+            assert stats["r"]["window"] + stats["s"]["window"] < 8_000
+            assert stats["s"]["payload_bytes"] < 16 * 10_000
+        assert stats["s"]["pushed"] == 60_001
+        join.push_r({"ts": [60_000], "x": [-1]})
+        join.advance(s=70_000)
+        assert {"ts_r": 60_000, "x": -1, "ts_s": 0, "a": -1} in rows(join)
+
+
+def test_without_a_window_only_equalities() -> None:
+    with pytest.raises(sj.WindowError, match="one version per key"):
+        sj.Join(r=R, s=S, on="r.x = s.a AND r.ts > s.ts + 5", time="ts", take="backward")
 
 
 def test_a_choice_by_time_needs_times() -> None:

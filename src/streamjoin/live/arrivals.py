@@ -22,6 +22,7 @@ from streamjoin.intake.prepare import Intake
 from streamjoin.interrupts import Section
 from streamjoin.live.progress import Progress
 from streamjoin.live.stream import Stream
+from streamjoin.live.versions import Versions
 from streamjoin.options import LONGEST_BATCH
 from streamjoin.plan.plan import Plan
 from streamjoin.results.output import Output
@@ -50,6 +51,7 @@ class Arrivals:
         self._engine, self._output, self._section = engine, output, section
         self._timely, self._shedding = progress.timely, shedding
         self._quick = progress.timely and not shedding
+        self._versions = Versions(intake, streams, output) if plan.window.carries else None
 
     def take_rows(self, side: int, rows: Sequence[Row], moment: int) -> None:
         """Takes tuples or dicts of values."""
@@ -75,6 +77,8 @@ class Arrivals:
         first_position = stream.pushed
         if self._plan.window.by_rows or times is None:
             at = np.arange(first_position, first_position + table.num_rows, dtype=np.int64)
+        elif self._versions is not None and side == 1:
+            at = np.arange(stream.placed, stream.placed + table.num_rows, dtype=np.int64)
         else:
             at = times
         number = self._output.sides[side].rows.next
@@ -87,6 +91,20 @@ class Arrivals:
             others = np.flatnonzero(~kept)
             self._output.set_aside(side, take_rows(table, others), at[others], None if times is None else times[others])
         self._accept(side, table, times, batch, kept, moment)
+        if self._versions is not None and (wanted := self._versions.wanted()) is not None:
+            self._carry_on(wanted, moment)
+
+    def _carry_on(self, table: pa.Table, moment: int) -> None:
+        """Versions of s that are still needed come once more; all before them go."""
+        stream, number = self._streams[1], self._output.sides[1].rows.next
+        at = np.arange(stream.placed, stream.placed + table.num_rows, dtype=np.int64)
+        batch, _ = self._intake.prepare(1, table, at, self._streams[0].pushed, number)
+        stream.needed_from = stream.placed
+        stream.placed += table.num_rows
+        if table.num_rows:
+            self._output.append(1, table, at, stream.times(table), moment)
+            self._engine.arrive(1, batch)
+        self.moved_on()
 
     def _take_quickly(self, side: int, batch: pa.RecordBatch | PackedRows, moment: int) -> bool:
         """Takes a small batch as it is, if it can be done."""
@@ -117,6 +135,7 @@ class Arrivals:
             end = min(begin + step, table.num_rows)
             self._engine.arrive(side, batch.part(int(counted[begin]), int(counted[end])))
             stream.pushed += end - begin
+            stream.placed += end - begin
             if times is not None:
                 stream.watermark.advance(times[begin:end])
             self._expire()

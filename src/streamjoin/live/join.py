@@ -9,6 +9,7 @@ import time as clock
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -38,6 +39,7 @@ from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.results.output import Output, Punctuation
 from streamjoin.results.rows import widened
 from streamjoin.windows import SINCE_EVER
+from streamjoin.windows.every import VersionWindow
 
 
 class Join(Reading):
@@ -75,7 +77,7 @@ class Join(Reading):
         options.kind.only(LIVE, how=HOWS, take=True, aggregate=True, select=True)
         if options.valid:
             raise UnsupportedError("sj.valid() is not supported on live streams yet; sj.join of two tables has it")
-        self.plan: Plan = make_plan(r, s, options.for_engine(LIVE))
+        self.plan: Plan = _kept_by_version(make_plan(r, s, options.for_engine(LIVE)))
         ordered, punctuations = options.ordered, options.punctuations
         if (ordered or punctuations) and self.plan.unit is None:
             raise WindowError('ordered results and punctuations need time columns; give time="ts"')
@@ -355,3 +357,15 @@ class Join(Reading):
             raise OptionError(f'push_row and push_rows take "r" or "s" and then rows, not {shown(name)}')
         self._check_open()
         self._arrivals.take_rows(SIDES.index(name), rows, moment)
+
+
+def _kept_by_version(plan: Plan) -> Plan:
+    """A plan without a window: of each key one version of s is kept, which only equalities allow."""
+    if plan.window.bounded:
+        return plan
+    if plan.analysis.residual or plan.analysis.dimensions:
+        raise WindowError(
+            "streams without a window keep one version per key, so that their predicate may have equalities and "
+            'conditions on one side only; give a window, as within="15 minutes", or filter the results by the others'
+        )
+    return replace(plan, window=VersionWindow())

@@ -30,7 +30,8 @@ class Progress:
         side, window = 1 - stored, self._window
         stream = self._streams[side]
         place = stream.pushed if window.by_rows else stream.watermark.value
-        return window.horizon(SIDES[side], place, self._streams[stored].pushed)
+        opposite = self._streams[stored]
+        return window.horizon(SIDES[side], place, opposite.needed_from if window.carries else opposite.pushed)
 
     def snapshot(self, numbers: PerSide, ended: bool) -> Snapshot:
         """The input as it is now, with so many tuples that may match."""

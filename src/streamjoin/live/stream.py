@@ -42,6 +42,8 @@ class Stream:
         self.packed = PackedRows(schema, MOST) if PackedRows.serves(schema) else None
         self.watermark = Watermark(max_delay)
         self.pushed = 0  # tuples accepted, which is also the next position
+        self.placed = 0  # the next place, where places count tuples that may come again
+        self.needed_from = SINCE_EVER  # places below are not needed any more
         self.late = 0
         self.shed = 0
         self._plan, self._intake = plan, intake

@@ -72,7 +72,7 @@ def _final(plan: Plan) -> list[str]:
     found += [
         f"an {side} without a partner when {window.closing(side)}: none can follow then"
         for side, preserved in zip(SIDES, kind.how.keeps, strict=True)
-        if preserved and not kind.aggregate
+        if preserved and not kind.aggregate and (window.by_rows or kind.take.name != BACKWARD)
     ]
     quiet = "a quiet stream holds this back: advance() says that nothing follows"
     return found if window.by_rows else [*found, quiet]

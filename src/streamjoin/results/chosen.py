@@ -141,7 +141,7 @@ class Best(Stage):
         return partners_from(self._window, reached) if side else super().horizon(side, reached)
 
     def oldest(self, side: int, number: int) -> int:
-        if not side or not self._window.by_rows:
+        if not side or not (self._window.by_rows or self._window.carries):
             return number
         return self._chains.lowest(self._waiting[0].members["head"], number)
 
@@ -149,8 +149,10 @@ class Best(Stage):
 def partners_from(window: Window, reached: Snapshot) -> int:
     """The smallest place that a partner of an r may have whose window is open, or that an r still to come may meet."""
     horizon_r, horizon_s = reached.horizons
-    if window.by_rows or horizon_r == SINCE_EVER:
-        return SINCE_EVER if not window.by_rows else horizon_s
+    if window.by_rows or window.carries:  # places do not tell; `oldest` does
+        return horizon_s
+    if horizon_r == SINCE_EVER:
+        return SINCE_EVER
     return min(horizon_s, int(window.bounds("r", np.array([horizon_r]), 0)[0][0]))
 
 

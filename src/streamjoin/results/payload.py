@@ -90,6 +90,8 @@ class Assembler:
         kept = []
         for side, letter in enumerate(SIDES):
             names = {*needed(self._wanted, side), *(name for owner, name in read if owner == letter)}
+            if plan.window.carries and side == 1:  # its tuples may come again
+                names = set(plan.schemas[letter].names)
             kept.append(pa.schema([field for field in plan.schemas[letter] if field.name in names]))
         self.sides = Payload(kept[0], plan.schemas["r"]), Payload(kept[1], plan.schemas["s"])
         self._as_they_are = kind.select is None and not kind.per_r

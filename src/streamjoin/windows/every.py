@@ -35,6 +35,25 @@ class EveryWindow(Window):
 
 
 @dataclass(frozen=True)
+class VersionWindow(EveryWindow):
+    """The same on streams, where an r looks back only: it has met all its partners when s has passed its time.
+
+    The places of s count the tuples: see `live/versions.py`.
+    """
+
+    carries = True
+
+    def horizon(self, side: str, watermark: int, opposite: int) -> int:
+        return watermark if side == "s" else opposite
+
+    def closing(self, side: str) -> str:
+        return "s has passed r.time"
+
+    def identity(self) -> str:
+        return "none: one version of s per key"
+
+
+@dataclass(frozen=True)
 class Every(Asked):
     """`within` left out."""
 

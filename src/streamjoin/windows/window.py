@@ -33,6 +33,8 @@ class Window(ABC):
         """Does a tuple leave the window some day?"""
         return True
 
+    carries = False  # on streams: tuples of s do not expire, but are replaced by newer ones of the same key
+
     @abstractmethod
     def bounds(self, side: str, at: Array, opposite: int | Array) -> tuple[Array, Array]:
         """What probing tuples of a side at these places meet on the other; `opposite` tuples arrived there before."""
