@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from profiles import soak_only
 from streamjoin.circuit import tools
+from streamjoin.circuit.report import latency
 from streamjoin.circuit.spec import Spec
 from streamjoin.cli import main
 from streamjoin.errors import CircuitError, OptionError, SchemaError
@@ -49,6 +51,24 @@ def test_the_circuit_in_c_is_the_model(more: list[str], capfd: pytest.CaptureFix
     words = ["circuit", "simulate", "--on", "abs(r.x - s.x) <= 1 AND abs(r.y - s.y) <= 2", "--cores", "5", *more]
     assert main([*words, "--steps", "20000", "--values", "20", "--native", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["same"]
+
+
+@soak_only
+@pytest.mark.skipif(tools.compiler() is None, reason="no C++ compiler")
+def test_the_report_has_power_and_latency(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["circuit", "report", "--cores", "1,2", "--no-route", "--power", "--json"]) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert [point["cores"] for point in told["points"]] == [1, 2]
+    ours = {point["cores"]: point for point in told["power"]["points"]}
+    assert ours[1]["dynamic_mw"] > ours[2]["dynamic_mw"] > 0 < ours[1]["static_mw"] < ours[10]["static_mw"]
+    assert len(told["power"]["assumptions"]) == 4
+
+
+def test_expedition_takes_few_cycles_where_the_chain_takes_a_window() -> None:
+    chain = Spec("r.x = s.x", cores=16).chain
+    plain, quick = latency(chain), latency(replace(chain, expedited=True))
+    assert 100 < plain["median"] < plain["max"] < 2 * 16 * 8 * 8
+    assert quick["max"] < 40
 
 
 @soak_only

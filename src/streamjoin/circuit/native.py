@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import tempfile
 import time
 from dataclasses import dataclass
@@ -18,12 +19,12 @@ from streamjoin.circuit.tools import YOSYS, compiler, limited, run
 from streamjoin.codegen.records import Array
 from streamjoin.errors import CircuitError
 
-SCRIPT = f"""\
+SCRIPT = """\
 read_rtlil circuit.il
-hierarchy -top {CIRCUIT} -check
+hierarchy -top {top} -check
 proc
 flatten
-write_cxxrtl -O6 -g0 circuit.cc
+write_cxxrtl -O6 -g{detail} circuit.cc
 """
 # Reads one record per step: moves of r and s, pause, both words. Writes one row per cycle, as the model does.
 DRIVER = """\
@@ -51,6 +52,7 @@ int main() {
   cxxrtl_design::p_@TOP@ top;
   std::vector<int64_t> row(@COLUMNS@);
   int64_t taken = 0, pause = -1;
+@BEGIN@
   auto began = std::chrono::steady_clock::now();
   top.step();
   for (int64_t cycle = 0; cycle < cycles; cycle++) {
@@ -80,15 +82,45 @@ int main() {
       row[4] = number(bits(top.p_out), payload_r, payload_s);
     }
 @COUNTS@
-    fwrite(row.data(), 8, row.size(), out);
+@EACH@
     if (offered && row[0]) { taken++; pause = -1; }
     top.p_clk.set<bool>(true);
     top.step();
   }
   printf("%.6f\\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+@END@
   return fclose(out);
 }
 """
+
+
+TRACE = {"BEGIN": "", "EACH": "    fwrite(row.data(), 8, row.size(), out);", "END": ""}
+# Counts the bits of registers that change from one cycle to the next.
+ACTIVITY = {
+    "BEGIN": """\
+  cxxrtl::debug_items items;
+  top.debug_info(&items, nullptr, "");
+  std::vector<std::pair<const uint32_t *, size_t>> registers;
+  size_t size = 0;
+  for (auto &entry : items.table)
+    for (auto &part : entry.second)
+      if ((part.type == cxxrtl::debug_item::WIRE || part.type == cxxrtl::debug_item::VALUE) &&
+          (part.flags & cxxrtl::debug_item::DRIVEN_SYNC)) {
+        registers.push_back({part.curr, (part.width + 31) / 32});
+        size += (part.width + 31) / 32;
+      }
+  std::vector<uint32_t> before(size);
+  uint64_t toggles = 0;""",
+    "EACH": """\
+    size_t at = 0;
+    for (auto &part : registers)
+      for (size_t k = 0; k < part.second; k++, at++) {
+        if (cycle > @FROM@) toggles += __builtin_popcount(before[at] ^ part.first[k]);
+        before[at] = part.first[k];
+      }""",
+    "END": """\
+  printf("%zu registers, %llu toggles\\n", registers.size(), (unsigned long long)toggles);""",
+}
 
 
 @dataclass(frozen=True)
@@ -102,32 +134,47 @@ class Native:
 
 def native_trace(design: Design, steps: Steps, cycles: int, limit: float = 600.0) -> Native:
     """What the circuit shows in each cycle, compiled from C++."""
-    found = compiler()
-    if found is None:
-        raise CircuitError(
-            "there is no C++ compiler (c++, g++, clang++) to simulate the circuit with; leave --native out"
-        )
     with tempfile.TemporaryDirectory(prefix="streamjoin-circuit-") as name:
         folder = Path(name)
         began = time.perf_counter()
-        (folder / "circuit.il").write_text(flat_text(design))
-        (folder / "cxxrtl.ys").write_text(SCRIPT)
-        run(YOSYS, ["-q", "cxxrtl.ys"], folder, limit)
-        fifos = design.chain.leaves + len(design.chain.mergers)
-        (folder / "main.cc").write_text(_driver(design, fifos))
-        words = [found, "-O2", "-std=c++14", "-I", str(_runtime()), "main.cc", "-o", "circuit"]
-        limited(words, folder, limit, "the C++ compiler")
+        _compile(design, folder, TRACE, 0, limit)
         compiled = time.perf_counter() - began
         _write_steps(folder / "steps.bin", design, steps, cycles)
         done = limited(["./circuit"], folder, limit, "the compiled circuit")
-        trace = np.fromfile(folder / "trace.bin", np.int64).reshape(cycles, COUNTS + fifos)
+        trace = np.fromfile(folder / "trace.bin", np.int64).reshape(cycles, -1)
     return Native(trace, compiled, cycles / max(float(done.output), 1e-9))
 
 
-def _driver(design: Design, fifos: int) -> str:
-    text = DRIVER
+def activity(design: Design, steps: Steps, first: int, cycles: int, limit: float = 600.0) -> float:
+    """How many bits of registers change per cycle, on average from a cycle on."""
+    with tempfile.TemporaryDirectory(prefix="streamjoin-circuit-") as name:
+        folder = Path(name)
+        _compile(design, folder, {**ACTIVITY, "FROM": str(first)}, 2, limit)
+        _write_steps(folder / "steps.bin", design, steps, cycles)
+        done = limited(["./circuit"], folder, limit, "the compiled circuit")
+    counted = re.search(r"(\d+) registers, (\d+) toggles", done.output)
+    assert counted is not None and int(counted[1]), done.output
+    return int(counted[2]) / (cycles - 1 - first)
+
+
+def _compile(design: Design, folder: Path, hooks: dict[str, str], detail: int, limit: float) -> None:
+    """Makes the program `circuit`, which reads steps.bin."""
+    found = compiler()
+    if found is None:
+        raise CircuitError("there is no C++ compiler (c++, g++, clang++) to run the circuit with; leave --native out")
+    (folder / "circuit.il").write_text(flat_text(design))
+    (folder / "cxxrtl.ys").write_text(SCRIPT.format(top=CIRCUIT, detail=detail))
+    run(YOSYS, ["-q", "cxxrtl.ys"], folder, limit)
+    (folder / "main.cc").write_text(_driver(design, hooks))
+    words = [found, "-O2", "-std=c++14", "-I", str(_runtime()), "main.cc", "-o", "circuit"]
+    limited(words, folder, limit, "the C++ compiler")
+
+
+def _driver(design: Design, hooks: dict[str, str]) -> str:
+    text, fifos = DRIVER, design.chain.leaves + len(design.chain.mergers)
     counts = "\n".join(f"    row[{COUNTS + k}] = bits(top.p_count__{k})[0];" for k in range(fifos))
     for name, value in {
+        **hooks,
         "WORDS_R": -(-design.r.width // 32),
         "WORDS_S": -(-design.s.width // 32),
         "PAYLOAD_R": design.r.payload,

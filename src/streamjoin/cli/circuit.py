@@ -235,6 +235,7 @@ def report(
     payload: Payload = 16,
     route: Annotated[bool, typer.Option(help="Place and route, too.")] = True,
     device: Annotated[str, typer.Option(help="The ECP5: 12k, 25k, 45k or 85k.")] = "85k",
+    power: Annotated[bool, typer.Option("--power", help="An estimate of power, too; needs a C++ compiler.")] = False,
     limit: Limit = 3600.0,
     as_json: AsJson = False,
 ) -> None:
@@ -249,7 +250,12 @@ def report(
     from streamjoin.circuit.build import Target
     from streamjoin.circuit.report import scaling
 
-    figures = scaling(spec, numbers, Target(device, limit=limit), _tell(as_json), route)
+    target, tell = Target(device, limit=limit), _tell(as_json)
+    figures = scaling(spec, numbers, target, tell, route)
+    if power:
+        from streamjoin.circuit.power import power as estimate
+
+        figures["power"] = estimate(spec, target, tell)
     if as_json:
         print(json.dumps(figures))
         return
@@ -264,3 +270,17 @@ def report(
     for point in figures["published"]:
         print(f"{'published':<10} {'; '.join(f'{name} {value}' for name, value in point.items())}")
     print(figures["why_otherwise"])
+    if power:
+        _show_power(figures["power"])
+
+
+def _show_power(figures: dict[str, Any]) -> None:
+    for whose, points in (("ours", figures["points"]), ("published", figures["published"])):
+        for point in points:
+            print(
+                f"power, {whose:<10} {point['cores']:>3} cores {point['clock_mhz']:>5.1f} MHz  dynamic "
+                f"{point['dynamic_mw']:>6.1f} mW  static by area {point['static_mw']:>6.1f} mW  total "
+                f"{point['total_mw']:>6.1f} mW"
+            )
+    for assumption in figures["assumptions"]:
+        print(f"assumed: {assumption}")
