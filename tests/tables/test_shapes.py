@@ -30,8 +30,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crew, "PART", 5)
     monkeypatch.setattr(crew.Crew.cut, "__defaults__", (5,))
     monkeypatch.setattr(search, "LEAST", 3)
-    monkeypatch.setattr(search, "PAIRS", 17)
-    monkeypatch.setattr(search, "RANGES", 33)
+    monkeypatch.setattr(search, "PAIRS", 33)
     monkeypatch.setattr(search, "TILE", (7, 5))
 
 

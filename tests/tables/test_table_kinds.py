@@ -72,13 +72,38 @@ def test_laws(on: str, options: dict[str, Any]) -> None:
     }
 
 
+KEYS = {
+    "near": np.arange(3),
+    "far": np.arange(3) * 10**12,
+    "text": np.array(["a", "b", "c"]),
+    "float": np.array([0.5, -0.0, 2]),
+}
+
+
+@pytest.mark.parametrize("keys", KEYS)
+@pytest.mark.parametrize("within", [None, 4, sj.interval(-9, -2), sj.interval(1, 5)], ids=str)
 @pytest.mark.parametrize("take", ["backward", "forward", "nearest"])
-def test_ties_are_those_of_merge_asof(take: Any) -> None:
+def test_as_of_by_equalities_is_what_the_search_finds(take: Any, within: Any, keys: str) -> None:
+    """A condition that always holds, but is no equality, leads to the search of all pairs."""
+    rng = np.random.default_rng(3)
+    r = pa.table({"t": rng.integers(0, 60, 40), "k": KEYS[keys][rng.integers(0, 3, 40)], "rid": np.arange(40)})
+    s = pa.table({"t": rng.integers(0, 60, 60), "k": KEYS[keys][rng.integers(0, 2, 60)], "sid": np.arange(60)})
+    options: dict[str, Any] = {"within": within, "take": take, "how": "left", "ordered": True}
+    stats: dict[str, Any] = {}
+    found = ids(join(r, s, on="r.k = s.k AND s.t < 55", stats=stats, **options))
+    assert stats["shape"] == "as-of"
+    assert found == ids(join(r, s, on="r.k = s.k AND s.t < 55 AND r.rid + s.sid >= 0", stats=stats, **options))
+    assert stats["shape"] != "as-of"
+
+
+@pytest.mark.parametrize("on", [EQUI, f"{EQUI} AND r.rid + s.sid >= 0"])
+@pytest.mark.parametrize("take", ["backward", "forward", "nearest"])
+def test_ties_are_those_of_merge_asof(take: Any, on: str) -> None:
     rng = np.random.default_rng(5)
     r = pd.DataFrame({"t": np.sort(rng.integers(0, 60, 50)), "k": rng.integers(0, 3, 50), "rid": np.arange(50)})
     s = pd.DataFrame({"t": np.sort(rng.integers(0, 60, 80)), "k": rng.integers(0, 3, 80), "sid": np.arange(80)})
     r, s = r.astype({"k": "int32"}), s.astype({"k": "int32"})
-    out = join(r, s, on=EQUI, within=4, take=take, how="left")
+    out = join(r, s, on=on, within=4, take=take, how="left")
     assert isinstance(out, pd.DataFrame)
     judged = pd.merge_asof(r, s, on="t", by="k", direction=take, tolerance=4)
     assert out.sort_values("rid")["sid"].tolist() == pytest.approx(judged["sid"].tolist(), nan_ok=True)

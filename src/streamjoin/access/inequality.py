@@ -30,7 +30,7 @@ _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 @intrinsic
 def at_most(typingctx: Any, values: Any, j: Any, limit: Any) -> Any:
-    """Bit k of the result: values[j + k] <= limit, for k in 0..15, of float64 or float32."""
+    """Bit k of the result: values[j + k] <= limit, for k in 0..15, of float64, float32 or uint32."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         data = context.make_array(sig.args[0])(context, builder, args[0]).data
@@ -40,7 +40,8 @@ def at_most(typingctx: Any, values: Any, j: Any, limit: Any) -> Any:
         undefined = ir.Constant(vector, ir.Undefined)
         first = builder.insert_element(undefined, args[2], ir.Constant(_I32, 0))
         limits = builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_I32, FAN_OUT), [0] * FAN_OUT))
-        mask = builder.fcmp_ordered("<=", node, limits)
+        compare = builder.icmp_unsigned if isinstance(data.type.pointee, ir.IntType) else builder.fcmp_ordered
+        mask = compare("<=", node, limits)
         return builder.zext(builder.bitcast(mask, ir.IntType(FAN_OUT)), _I64)
 
     return types.int64(values, types.intp, values.dtype), codegen
@@ -65,8 +66,8 @@ def levels_of(n: int) -> Array:
 
 
 @njit(nogil=True, cache=True)
-def fill(tree, levels):
-    """Puts the minima above the values of level 0, which are there, padded with infinity."""
+def fill(tree, levels, top):
+    """Puts the minima above the values of level 0, which are there, padded with the type's top."""
     for level in range(1, len(levels) - 1):
         below, here = levels[level - 1], levels[level]
         count = (here - below) // FAN_OUT
@@ -76,7 +77,26 @@ def fill(tree, levels):
                 least = min(least, tree[below + k * FAN_OUT + i])
             tree[here + k] = least
         for k in range(here + count, levels[level + 1]):
-            tree[k] = np.inf
+            tree[k] = top
+
+
+def top_of(values: Array) -> Any:
+    """What no limit reaches; infinity is what only infinity does."""
+    return np.inf if values.dtype == np.float64 else np.iinfo(values.dtype).max
+
+
+@njit(nogil=True, cache=True)
+def least_behind(tree, levels, found):
+    """For every node of level 0, the least value of all nodes behind it; the last one is there."""
+    for node in range(len(found) - 2, -1, -1):
+        found[node] = min(found[node + 1], tree[levels[1] + node + 1])
+
+
+def nothing_behind(tree: Array, levels: Array) -> Array:
+    """By node of level 0: a limit below that is met by no value behind the node, so that nobody need climb to see."""
+    found = np.full(int(levels[1]) // FAN_OUT, top_of(tree), tree.dtype)
+    least_behind(tree, levels, found)
+    return found
 
 
 def tree_of_minima(values: Array) -> tuple[Array, Array]:
@@ -91,7 +111,7 @@ def tree_of_minima(values: Array) -> tuple[Array, Array]:
     levels = levels_of(len(values))
     tree = np.full(int(levels[-1]), np.inf)
     tree[: len(values)] = values
-    fill(tree, levels)
+    fill(tree, levels, np.inf)
     return tree, levels
 
 

@@ -209,6 +209,9 @@ def _values_at(element: Any) -> Any:
 
 words_at = _values_at(types.int64)
 keys_at = _values_at(types.uint32)
+doubles_at = _values_at(types.float64)
+halves_at = _values_at(types.uint16)
+bytes_at = _values_at(types.uint8)
 
 
 @intrinsic

@@ -1,7 +1,7 @@
 """The generated code of a join of two whole tables: ends of intervals and key hashes of rows, and the exact test.
 
     bounds   for every row that may match at all: where its intervals begin and end, in float64, and its key hash
-    test     of ranges of candidates, the pairs that match
+    test     of candidates, the pairs that match
 
 Both are called with the address of a frame of words, so that each is compiled for one signature whatever it reads.
 """
@@ -18,7 +18,6 @@ from streamjoin.predicate.analysis import Dimension, Linear
 
 LOW, HIGH = 0, 1
 TROUBLE_WORDS = 3  # code of the failure, row or position on r, position on s
-DONE, FULL = 2, 1  # what `test` returns
 
 # A frame of `bounds`; the addresses of ends and columns follow.
 BOUNDS_FRAME = ROWS, FIRST, TROUBLE, KEPT, KEY, ENDS = range(6)
@@ -26,23 +25,22 @@ BOUNDS_FRAME = ROWS, FIRST, TROUBLE, KEPT, KEY, ENDS = range(6)
 # A frame of `test`; the addresses of both sides' columns follow.
 TEST_FRAME = (
     TEST_TROUBLE,
-    COUNT,  # ranges: of each the tuple that stays, the first one of the other side, and how many
-    STAYS,
-    FROM,
-    LENGTH,
-    OF_R,  # 1 if the tuples that stay are those of r
-    NEXT,  # where to go on: range and place in it
-    PLACE,
-    FOUND,  # pairs so far, room for them, and where they go
-    ROOM,
+    FIRST_PAIR,  # candidates: pairs from here on in OUT_R and OUT_S; those that match move to the front
+    PAIRS_END,
     OUT_R,
     OUT_S,
-    SINCE,  # the window: what an r meets of s, from a place until another, or so many ticks on
+    FROM_R,  # of a tile: positions of both sides, and where to go on
+    TO_R,
+    FROM_S,
+    TO_S,
+    ROOM,
+    SINCE,  # the window: what an r meets of s, from a place and some ticks on until another, or so many ticks on
+    LOWER,
     UNTIL,
     WIDTH,
     AT,
     TEST_COLUMNS,
-) = range(17)
+) = range(16)
 
 _BOUNDS = """
 
@@ -67,38 +65,37 @@ _TEST = """
 @njit(nogil=True, error_model="numpy", cache=True)
 def test(address):
     frame = words_at(address, {words})
-    count, found, room, place = frame[{COUNT}], frame[{FOUND}], frame[{ROOM}], frame[{PLACE}]
-    stays = carray(pointer(frame[{STAYS}]), (count,), np.uint32)
-    start = carray(pointer(frame[{FROM}]), (count,), np.uint32)
-    length = carray(pointer(frame[{LENGTH}]), (count,), np.uint32)
+    begin, end, room = frame[{FIRST_PAIR}], frame[{PAIRS_END}], frame[{ROOM}]
     out_r = carray(pointer(frame[{OUT_R}]), (room,), np.uint32)
     out_s = carray(pointer(frame[{OUT_S}]), (room,), np.uint32)
     trouble = words_at(frame[{TEST_TROUBLE}], {TROUBLE_WORDS})
     {columns}
-    of_s = frame[{OF_R}]  # by how much the places move from one candidate to the next
-    of_r = 1 - of_s
-    for t in range(frame[{NEXT}], count):
-        fixed, moving, most = np.int64(stays[t]), np.int64(start[t]), np.int64(length[t])
-        i, j = (fixed, moving) if of_s else (moving, fixed)
-        while place < most:
-            if found == room:
-                frame[{NEXT}], frame[{PLACE}], frame[{FOUND}] = t, place, found
-                return {FULL}
-            end = min(most, place + room - found)
-            for k in range(place, end):
-                a, b = i + k * of_r, j + k * of_s
-{guard}                out_r[found], out_s[found] = a, b
-                found += np.int64({near}matches(p, a, w, b, trouble))
-            place = end
-        place = 0
-    frame[{NEXT}], frame[{PLACE}], frame[{FOUND}] = 0, 0, found
-    return {DONE}
+    found = begin
+{loop}
+    return found
+"""
+_PAIRS = """\
+    for k in range(begin, end):
+        a, b = np.int64(out_r[k]), np.int64(out_s[k])
+{guard}        out_r[found], out_s[found] = a, b
+        found += np.int64({near}matches(p, a, w, b, trouble))
+"""
+_TILE = """\
+    first, b = frame[{FROM_S}], np.int64(0)
+    for a in range(frame[{FROM_R}], frame[{TO_R}]):
+        if room - found < frame[{TO_S}] - first:
+            frame[{FROM_R}] = a
+            return found
+        for b in range(first, frame[{TO_S}]):
+{guard}            out_r[found], out_s[found] = a, b
+            found += np.int64({near}matches(p, a, w, b, trouble))
+    frame[{FROM_R}] = frame[{TO_R}]
 """
 _IMPORTS = f"from numba import carray\nfrom {INTRINSICS} import axis, pointer, words_at\n"
 ANYWHERE, SAME_WIDTH, EACH = range(3)  # windows: all pairs lie in it; it is as wide for every r; it is not
 _NEAR = {
     ANYWHERE: "",
-    SAME_WIDTH: "(np.uint64(at[b] - since[a]) <= width)",  # what comes before is very far behind
+    SAME_WIDTH: "(np.uint64(at[b] - since[a] - lower) <= width)",  # what comes before is very far behind
     EACH: "((since[a] <= at[b]) & (at[b] <= until[a]))",
 }
 
@@ -144,8 +141,11 @@ class PairProgram(Program):
         )
         return load_module(head() + _IMPORTS + text)
 
-    def test(self, window: int) -> ModuleType:
-        """The module whose `test` finds the pairs that match among candidates, and lie in such a window."""
+    def test(self, window: int, tiles: bool) -> ModuleType:
+        """The module whose `test` finds the pairs that match and lie in such a window.
+
+        Candidates are pairs, or all pairs of two ranges: `tiles`. It returns how many pairs there are then.
+        """
         r, s = self.stored["r"], self.stored["s"]
         huge = "np.int64(0x7FFFFFFFFFFF)"  # positions are checked nowhere; arrays of any length do
         columns = [
@@ -155,17 +155,16 @@ class PairProgram(Program):
         if window != ANYWHERE:
             columns += [f"since, at = words_at(frame[{SINCE}], {huge}), words_at(frame[{AT}], {huge})"]
         if window == SAME_WIDTH:
-            columns.append(f"width = np.uint64(frame[{WIDTH}])")
+            columns.append(f"lower, width = frame[{LOWER}], np.uint64(frame[{WIDTH}])")
         elif window == EACH:
             columns.append(f"until = words_at(frame[{UNTIL}], {huge})")
-        near, guarded = _NEAR[window], bool(self._costly("r"))
-        text = _TEST.format(
-            words=TEST_COLUMNS + len(r) + len(s),
-            columns="\n    ".join(columns),
-            guard=f"                if not {near}:\n                    continue\n" if near and guarded else "",
+        near, guarded, indent = _NEAR[window], bool(self._costly("r")), " " * (12 if tiles else 8)
+        loop = (_TILE if tiles else _PAIRS).format(
+            guard=f"{indent}if not {near}:\n{indent}    continue\n" if near and guarded else "",
             near=f"{near} & " if near and not guarded else "",
             **_names(),
         )
+        text = _TEST.format(words=TEST_COLUMNS + len(r) + len(s), columns="\n    ".join(columns), loop=loop, **_names())
         return load_module(head() + _IMPORTS + self._embedded.text + self.match_text("r") + text, self._embedded.inject)
 
 

@@ -16,14 +16,16 @@ from itertools import combinations
 
 import numpy as np
 
-from streamjoin.plan.statistics import Dimension, share
+from streamjoin.plan.statistics import SAMPLE, Dimension, share
 
 SWEEP, TREE, SCAN = "sweep", "tree", "scan"
 LOW, HIGH, BOTH = 0, 1, 2  # what the rows of s are sorted by, for a tree: their low ends, their high ends, points
 
 SORT, PASS, PROBE, FOUND, CANDIDATE, COMPARISON = 12.0, 3.0, 250.0, 12.0, 2.5, 1.0
 FINE = 4  # bits: a step is that much finer than an interval is long
-BITS, HASH_BITS, STRIP_BITS = 32, 32, 14  # most bits of a part of a key
+BITS, HASH_BITS, STRIP_BITS, TREE_BITS = 32, 32, 14, 28  # most bits of a part of a key
+PACKED = 31  # bits of a key that are sorted quickest
+CROWDED = 4.0  # steps between two values of a whole table, at least, for most of them to be told apart
 STRIPS = 2  # dimensions that are cut into strips, at most
 REACH = 6  # strips that an interval may touch, at most
 MIN_STRIP_BITS = 5  # twice the reach and more: no pair of cells is met twice
@@ -44,6 +46,10 @@ class Axis:
     def most(self) -> float:
         return float((1 << self.bits) - 1)
 
+    def turned(self) -> Axis:
+        """The same dimension, the other way round."""
+        return Axis(self.dimension, self.low + self.most / self.scale, -self.scale, self.bits)
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -55,6 +61,7 @@ class Shape:
     axis: Axis | None = None
     ordered_by: int = BOTH  # of a tree
     inequality: tuple[int, int] | None = None  # of a tree: dimension, and which end of s is limited
+    limit: Axis | None = None  # of a tree: in what steps; None: the values themselves are compared
     candidates: float = 0.0
     price: float = 0.0  # nanoseconds
     reason: str = ""
@@ -200,9 +207,34 @@ def _trees(tables: Tables) -> Iterator[Shape]:
                     part = share(inside & other.parts[1 - end])
                     candidates = tables.pairs * part
                     price = _tree_price(tables, candidates)
-                    axis = _axis(dimension, d, min(BITS, 62 - hash_bits))
-                    axis = Axis(d, axis.low, axis.scale * 2.0 ** (BITS - FINE - axis.bits), BITS - FINE)
+                    axis = _whole_axis(dimension, d, TREE_BITS if hash_bits else PACKED)
                     reason = f"s sorted by {dimension.name}, with a tree of minima over {other.name}"
                     yield Shape(
-                        TREE, hash_bits, (), axis, by, (e, end), candidates=candidates, price=price, reason=reason
+                        TREE,
+                        hash_bits,
+                        (),
+                        axis.turned() if by == LOW else axis,
+                        by,
+                        (e, end),
+                        _limit(other, e, end, max(tables.rows)),
+                        candidates=candidates,
+                        price=price,
+                        reason=reason,
                     )
+
+
+def _whole_axis(dimension: Dimension, d: int, bits: int) -> Axis:
+    """All that the sample has shown in so many bits."""
+    low, high = dimension.span
+    return Axis(d, low, ((1 << bits) - 1) / (high - low), bits)
+
+
+def _limit(dimension: Dimension, d: int, end: int, rows: int) -> Axis | None:
+    """Steps for the limits of a tree; None if a value lies so far off that the others would share too few of them."""
+    axis = _whole_axis(dimension, d, PACKED)
+    sample = dimension.sample[1][end]
+    assert sample is not None
+    apart = np.diff(np.unique(np.compress(np.isfinite(sample), sample))) * axis.scale
+    if len(apart) and float(np.quantile(apart, 0.1)) < CROWDED * rows / SAMPLE:
+        return None
+    return axis.turned() if end == HIGH else axis

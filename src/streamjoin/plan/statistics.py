@@ -13,7 +13,30 @@ SAMPLE = 512  # rows of a side, of which all pairs are looked at
 KEYS = 4096  # rows of a side whose key hashes are counted
 MARGIN = 0.05  # by how much an axis goes beyond what a sample has shown
 
-Ends = tuple[Array | None, Array | None]  # where intervals begin and end; None: nowhere
+
+@dataclass(frozen=True)
+class Values:
+    """Numbers on an axis: float64, or int64 to which a bias is added, so that they start near zero."""
+
+    array: Array
+    bias: int = 0
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def floats(self, positions: Array) -> Array:
+        """Those at some positions, in float64."""
+        found: Array = self.array[positions]
+        return (found + self.bias).astype(np.float64) if self.whole else found
+
+    @property
+    def whole(self) -> bool:
+        """Are they integers?"""
+        return self.array.dtype != np.float64
+
+
+Ends = tuple[Values | None, Values | None]  # where intervals begin and end; None: nowhere
+Sample = tuple[Array | None, Array | None]
 
 
 def picked(n: int, most: int) -> Array:
@@ -35,7 +58,7 @@ class Dimension:
     s: Ends
 
     @cached_property
-    def sample(self) -> tuple[Ends, Ends]:
+    def sample(self) -> tuple[Sample, Sample]:
         return _sample(self.r), _sample(self.s)
 
     @cached_property
@@ -82,8 +105,9 @@ class Dimension:
         return low is not None and low is high
 
 
-def _sample(ends: Ends) -> Ends:
-    return tuple(end if end is None else end[picked(len(end), SAMPLE)] for end in ends)  # type: ignore[return-value]
+def _sample(ends: Ends) -> Sample:
+    low, high = (None if end is None else end.floats(picked(len(end), SAMPLE)) for end in ends)
+    return low, high
 
 
 def _below(low: Array | None, high: Array | None) -> Array:

@@ -64,6 +64,16 @@ class Alone(Generic[T]):
         return [self._made]
 
 
+class NoPairs:
+    """A source without pairs, for a join whose partners are known already."""
+
+    def parts(self, make: Callable[[], T]) -> Alone[T]:
+        return Alone(make)
+
+    def each(self, consume: Consume) -> None:
+        """Hands over nothing."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The rows of a result, the columns that were aggregated, and the times of its rows if somebody asked."""
@@ -76,8 +86,10 @@ class Outcome:
 class KindJoin:
     """One join of two tables, of any kind."""
 
-    def __init__(self, plan: Plan, tables: tuple[pa.Table, pa.Table], source: Source, ordered: bool) -> None:
-        self.plan, self.kind, self._tables, self._source, self._ordered = plan, plan.kind, tables, source, ordered
+    def __init__(self, plan: Plan, tables: tuple[pa.Table, pa.Table], source: Source | None, ordered: bool) -> None:
+        """`source`: None if it is known already which partners are chosen."""
+        self.plan, self.kind, self._tables, self._ordered = plan, plan.kind, tables, ordered
+        self._source: Source = NoPairs() if source is None else source
         self._sizes = tables[0].num_rows, tables[1].num_rows
 
     def run(self) -> Outcome:
@@ -88,7 +100,14 @@ class KindJoin:
         elif not kind.how.pairs:
             found = self._alone()
         else:
-            found = self._pairs() if kind.take.every else self._taken()
+            found = self._pairs() if kind.take.every else self._taken(self._choose())
+        return self._sorted(found)
+
+    def chosen(self, partners: Array) -> Outcome:
+        """The same, given the partners that are taken: by row of r, -1 where there are fewer."""
+        return self._sorted(self._taken(partners))
+
+    def _sorted(self, found: Outcome) -> Outcome:
         if found.times is None:
             return found
         order = np.argsort(found.times, kind="stable")
@@ -150,24 +169,28 @@ class KindJoin:
             best.merge(other)
         return best
 
-    def _taken(self) -> Outcome:
+    def _choose(self) -> Array:
+        """The best partners of every r."""
         take, times = self.kind.take, self.times
         empty = Best(self._sizes[0], take.k, times, take.name == FORWARD)
         if take.by is None:
-            best = self._best(empty, lambda r, s: scores_by_time(take, r, s, times))
-        else:
-            computed = Computed((take.by,), *self._tables)
+            return self._best(empty, lambda r, s: scores_by_time(take, r, s, times)).partners
+        computed = Computed((take.by,), *self._tables)
 
-            def scored(r: Array, s: Array) -> Rows:
-                found = computed.of(r, s)[0]
-                return scores_of(found.values, found.valid, take.greatest, LAST)
+        def scored(r: Array, s: Array) -> Rows:
+            found = computed.of(r, s)[0]
+            return scores_of(found.values, found.valid, take.greatest, LAST)
 
-            best = self._best(empty, scored)
-        r, s = best.pairs()
-        none = np.zeros(0, np.int64)
-        alone = np.flatnonzero(best.partners[:, 0] < 0) if self.kind.how.keeps[0] else none
-        rows = unmatched((r, s), alone, none)
-        return Outcome(rows, {}, self._times_taken(rows, times) if self._ordered else None)
+        return self._best(empty, scored).partners
+
+    def _taken(self, partners: Array) -> Outcome:
+        """The rows of a choice; an r without one has an empty place if it is kept."""
+        keep = partners >= 0
+        if self.kind.how.keeps[0]:
+            keep[:, 0] = True
+        r = np.flatnonzero(keep[:, 0]) if keep.shape[1] == 1 else np.nonzero(keep)[0]
+        rows = r, partners[keep]
+        return Outcome(rows, {}, self._times_taken(rows, self.times) if self._ordered else None)
 
     def _times_taken(self, rows: Rows, times: Rows) -> Array:
         """The time by which a choice is certain."""

@@ -18,7 +18,7 @@ def distance(a, b):
     return np.uint64(a) - np.uint64(b) if a >= b else np.uint64(b) - np.uint64(a)
 
 
-@inner
+@inner(forceinline=True)
 def closer(t, s, at, other, other_at, forward):
     """At equal scores: does s, at a time, come before another one?"""
     near, far = distance(t, at), distance(t, other_at)

@@ -8,7 +8,48 @@ lengths ask for. What lies beyond an axis is put to its ends.
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import numpy as np
+
+from streamjoin.codegen.intrinsics import doubles_at, keys_at, words_at
 from streamjoin.codegen.jit import inner, njit
+from streamjoin.codegen.records import Address, Array, Record, Word, address
+from streamjoin.plan.shape import Axis
+from streamjoin.plan.statistics import Values
+
+BLOCK = 1 << 10  # rows whose keys are put together in the nearest cache
+POSITION_BITS = 32  # of a packed word: the key stands above the position
+HASH, FLOATS, INTEGERS = range(3)
+
+
+class Digits(Record):
+    """One column of a key: what it is, where it lies, and how its values become bits of the key."""
+
+    kind: Word
+    values: Address
+    bias: Word  # of integers: what is added first
+    low: Annotated[float, np.float64]
+    scale: Annotated[float, np.float64]
+    most: Annotated[float, np.float64]
+    right: Word  # of hashes: so many bits are left out
+    left: Word  # so many bits up
+
+
+def digits(values: Values, axis: Axis, left: int) -> Array:
+    """The places of values on an axis."""
+    found = Digits.array(1)
+    found[0].kind = FLOATS if values.array.dtype == np.float64 else INTEGERS
+    found[0].values, found[0].bias = address(values.array), values.bias
+    found[0].low, found[0].scale, found[0].most, found[0].left = axis.low, axis.scale, axis.most, left
+    return found
+
+
+def hash_digits(key: Array, bits: int, left: int) -> Array:
+    """The highest bits of hashes."""
+    found = Digits.array(1)
+    found[0].kind, found[0].values, found[0].right, found[0].left = HASH, address(key), 32 - bits, left
+    return found
 
 
 @inner(forceinline=True)
@@ -16,17 +57,86 @@ def step(value, low, scale, most):
     return min(max((value - low) * scale, 0.0), most)
 
 
+@inner(forceinline=True)
+def _value(column, i):
+    """A row's value in float64."""
+    if column.kind == INTEGERS:
+        return np.float64(words_at(column.values, i + 1)[i] + column.bias)
+    return doubles_at(column.values, i + 1)[i]
+
+
+@inner(forceinline=True)
+def _place(column, i):
+    """The step that a row's value lies in."""
+    return np.int64(step(_value(column, i), column.low, column.scale, column.most))
+
+
+@inner
+def _add(keys, column, begin, count):
+    """Adds a column's part to the keys of a block."""
+    low, scale, most, left, bias = column.low, column.scale, column.most, column.left, column.bias
+    if column.kind == HASH:
+        hashes, right = keys_at(column.values, begin + count), column.right
+        for i in range(count):
+            keys[i] += np.int64(hashes[begin + i]) >> right << left
+    elif column.kind == INTEGERS:
+        whole = words_at(column.values, begin + count)
+        for i in range(count):
+            keys[i] += np.int64(step(np.float64(whole[begin + i] + bias), low, scale, most)) << left
+    else:
+        values = doubles_at(column.values, begin + count)
+        for i in range(count):
+            keys[i] += np.int64(step(values[begin + i], low, scale, most)) << left
+
+
 @njit(nogil=True, cache=True)
-def add_steps(keys, values, begin, end, low, scale, most, shift):
-    """Adds the places of values on an axis to keys, so many bits up."""
+def make_keys(columns, begin, end, packed, shift, words, counts):
+    """Puts together the keys of rows; counts their highest bits; returns whether they are in order already.
+
+    `packed`: words have the row's position below the key.
+    """
+    keys = np.empty(BLOCK, np.int64)
+    ordered, before = True, np.int64(-1)
+    for first in range(begin, end, BLOCK):
+        count = min(BLOCK, end - first)
+        for i in range(count):
+            keys[i] = 0
+        for c in range(len(columns)):
+            _add(keys, columns[c], first, count)
+        for i in range(count):
+            key = keys[i]
+            counts[key >> shift] += 1
+            ordered &= before <= key
+            before = key
+            words[first + i] = key << POSITION_BITS | (first + i) if packed else key
+    return ordered
+
+
+@njit(nogil=True, cache=True)
+def end_keys(starts, order, columns, bits, begin, end, out):
+    """Where the intervals end that begin at some keys: the same cell, another place on the axis."""
+    column = columns[0]
     for i in range(begin, end):
-        keys[i] += int(step(values[i], low, scale, most)) << shift
+        row = np.int64(order[i]) if len(order) else i
+        out[i] = (np.int64(starts[i]) >> bits << bits) + _place(column, row)
 
 
 @njit(nogil=True, cache=True)
-def widest(lows, highs, begin, end, low, scale, most):
+def places_of(columns, order, begin, end, out):
+    """The values of rows in an order: steps of an axis or, if it has none, the values with its sign."""
+    column = columns[0]
+    for i in range(begin, end):
+        row = np.int64(order[i]) if len(order) else i
+        if column.most:
+            out[i] = _place(column, row)
+        else:
+            out[i] = _value(column, row) * column.scale
+
+
+@njit(nogil=True, cache=True)
+def widest(lows, highs, begin, end):
     """From how many steps to the next does an interval go at most?"""
-    wide = 0
+    wide = np.int64(0)
     for i in range(begin, end):
-        wide = max(wide, int(step(highs[i], low, scale, most)) - int(step(lows[i], low, scale, most)))
+        wide = max(wide, _place(highs[0], i) - _place(lows[0], i))
     return wide

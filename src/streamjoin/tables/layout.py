@@ -7,14 +7,15 @@ from itertools import product
 
 import numpy as np
 
-from streamjoin.access.inequality import fill, levels_of
+from streamjoin.access.inequality import fill, levels_of, nothing_behind, top_of
 from streamjoin.codegen.records import Array
-from streamjoin.plan.shape import BOTH, HIGH, LOW, REACH, SCAN, TREE, Axis, Shape
-from streamjoin.plan.statistics import Dimension
+from streamjoin.plan.shape import BOTH, REACH, SCAN, TREE, Axis, Shape
+from streamjoin.plan.statistics import Dimension, Ends, Values
 from streamjoin.tables.crew import Crew
-from streamjoin.tables.keys import add_steps, widest
-from streamjoin.tables.side import Side, taken
-from streamjoin.tables.sort import END, in_order
+from streamjoin.tables.keys import digits, end_keys, hash_digits, places_of, widest
+from streamjoin.tables.memory import room
+from streamjoin.tables.side import Side
+from streamjoin.tables.sort import in_order
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Sorted:
     """A side in order: where the keys of its tuples begin and end, and where they stood before (None: there)."""
 
     side: Side
-    starts: Array
+    starts: Array  # one vector of the highest key behind the last one
     ends: Array
     order: Array | None
 
@@ -38,6 +39,7 @@ class Tree:
 
     values: Array
     levels: Array
+    behind: Array
     limits: Array
 
 
@@ -59,15 +61,10 @@ def lay_out(shape: Shape, r: Side, s: Side, dimensions: tuple[Dimension, ...], c
     offsets = _offsets(shape, dimensions, crew)
     if offsets is None:
         return None
-    keys = []
-    for k, side in enumerate((r, s)):
-        ends = [(dimension.r, dimension.s)[k] for dimension in dimensions]
-        keys.append(_keys(shape, side, ends, k, crew))
-    by_end = shape.kind == TREE and shape.ordered_by == LOW  # then all ranges of r begin alike
-    sorted_r, sorted_s = _sorted(r, *keys[0], by_end, crew), _sorted(s, *keys[1], False, crew)
-    if shape.kind != TREE:
-        return Layout(sorted_r, sorted_s, offsets)
-    return Layout(sorted_r, sorted_s, offsets, _tree(shape, sorted_r, sorted_s, dimensions, crew))
+    ends = [[(dimension.r, dimension.s)[k] for dimension in dimensions] for k in (0, 1)]
+    sides = [_sorted(shape, side, ends[k], k, crew) for k, side in enumerate((r, s))]
+    tree = _tree(shape, sides[0], sides[1], dimensions, crew) if shape.kind == TREE else None
+    return Layout(sides[0], sides[1], offsets, tree)
 
 
 def _offsets(shape: Shape, dimensions: tuple[Dimension, ...], crew: Crew) -> tuple[int, ...] | None:
@@ -78,9 +75,11 @@ def _offsets(shape: Shape, dimensions: tuple[Dimension, ...], crew: Crew) -> tup
         reach = []
         for low, high in (dimension.s, dimension.r):
             assert low is not None and high is not None
-            scale = axis.low, axis.scale, axis.most
-            parts = crew.each(widest, [(low, high, *part, *scale) for part in crew.cut(len(low))])
-            reach.append(0 if low is high else max(parts))
+            if low is high:
+                reach.append(0)
+                continue
+            lows, highs = digits(low, axis, 0), digits(high, axis, 0)
+            reach.append(max(crew.each(widest, [(lows, highs, *part) for part in crew.cut(len(low))])))
         if sum(reach) >= 2 * REACH:
             return None
         choices.append([apart << shift for apart in range(-reach[0], reach[1] + 1)])
@@ -96,64 +95,53 @@ def _shifts(shape: Shape) -> list[int]:
     return shifts[::-1]
 
 
-def _keys(
-    shape: Shape, side: Side, ends: list[tuple[Array | None, Array | None]], which: int, crew: Crew
-) -> tuple[Array, Array]:
-    """Where the keys of tuples begin and end; the same array if all of them are points."""
-    n, axis, shifts = len(side), shape.axis, _shifts(shape)
-    hash_shift = (axis.bits if axis else 0) + sum(strip.bits for strip in shape.strips)
+def _sorted(shape: Shape, side: Side, ends: list[Ends], which: int, crew: Crew) -> Sorted:
+    """A side in the order of its keys; the keys' ends are the keys themselves if all of them are points."""
+    n, axis = len(side), shape.axis
+    axis_bits = axis.bits if axis else 0
+    bits = axis_bits + sum(strip.bits for strip in shape.strips)
+    columns = []
+    if side.key is not None and shape.hash_bits:
+        columns.append(hash_digits(side.key, shape.hash_bits, bits))
+        bits += shape.hash_bits
+    for strip, shift in zip(shape.strips, _shifts(shape), strict=True):
+        columns += _digits(ends[strip.dimension][0], strip, shift)
     low, high = _swept(shape, ends, which)
-    starts = np.zeros(n, np.int64)
-    point = axis is None or low is high
-    stops = starts if point else np.empty(n, np.int64)
-
-    def compute(begin: int, end: int) -> None:
-        if side.key is not None and shape.hash_bits:
-            np.right_shift(side.key[begin:end], 32 - shape.hash_bits, out=starts[begin:end])
-            starts[begin:end] <<= hash_shift
-        for strip, shift in zip(shape.strips, shifts, strict=True):
-            _add(starts, ends[strip.dimension][0], begin, end, strip, shift)
-        if axis is None:
-            return
-        if not point:
-            stops[begin:end] = starts[begin:end]
-            if high is None:
-                stops[begin:end] += int(axis.most)
-            else:
-                _add(stops, high, begin, end, axis, 0)
-        _add(starts, low, begin, end, axis, 0)
-
-    crew.each(compute, crew.cut(n))
-    return starts, stops
+    if axis is not None:
+        columns += _digits(low, axis, 0)
+    starts, order = in_order(np.concatenate(columns) if columns else digits_of_nothing(), max(bits, 1), n, crew)
+    if axis is None or low is high:
+        return Sorted(side, starts, starts, order)
+    stops = room(n, starts.dtype)
+    if high is None:
+        np.bitwise_or(starts[:n], starts.dtype.type((1 << axis_bits) - 1), out=stops)
+    else:
+        column, before = digits(high, axis, 0), np.zeros(0, np.uint32) if order is None else order
+        crew.each(end_keys, [(starts, before, column, axis_bits, *part, stops) for part in crew.cut(n)])
+    return Sorted(side, starts, stops, order)
 
 
-def _swept(
-    shape: Shape, ends: list[tuple[Array | None, Array | None]], which: int
-) -> tuple[Array | None, Array | None]:
-    """What the keys of a side begin and end with on the axis."""
+def _digits(values: Values | None, axis: Axis, shift: int) -> list[Array]:
+    return [] if values is None else [digits(values, axis, shift)]
+
+
+def digits_of_nothing() -> Array:
+    """No column at all: every key is zero."""
+    return digits(Values(np.zeros(0)), Axis(0, 0.0, 1.0, 1), 0)[:0]
+
+
+def _swept(shape: Shape, ends: list[Ends], which: int) -> Ends:
+    """What the keys of a side begin and end with on the axis.
+
+    In a tree, keys of s are one end of its intervals, and ranges of r go on to the last key.
+    """
     if shape.axis is None:
         return None, None
     low, high = ends[shape.axis.dimension]
     if shape.kind != TREE or shape.ordered_by == BOTH:
         return low, high
-    if which == 1:
-        return (low, low) if shape.ordered_by == LOW else (high, high)
-    return (None, high) if shape.ordered_by == LOW else (low, None)
-
-
-def _add(keys: Array, values: Array | None, begin: int, end: int, axis: Axis, shift: int) -> None:
-    if values is not None:
-        add_steps(keys, values, begin, end, axis.low, axis.scale, axis.most, shift)
-
-
-def _sorted(side: Side, starts: Array, stops: Array, by_end: bool, crew: Crew) -> Sorted:
-    if by_end:
-        ends, order = in_order(stops, crew)
-        keys = np.append(taken(starts, order, crew), END)
-    else:
-        keys, order = in_order(starts, crew)
-        ends = keys if stops is starts else taken(stops, order, crew)
-    return Sorted(side, keys, ends, order)
+    own = ends[shape.axis.dimension][shape.ordered_by if which == 1 else 1 - shape.ordered_by]
+    return (own, own) if which == 1 else (own, None)
 
 
 def _tree(shape: Shape, r: Sorted, s: Sorted, dimensions: tuple[Dimension, ...], crew: Crew) -> Tree:
@@ -162,12 +150,12 @@ def _tree(shape: Shape, r: Sorted, s: Sorted, dimensions: tuple[Dimension, ...],
     own, limits = dimensions[d].s[end], dimensions[d].r[1 - end]
     assert own is not None and limits is not None
     levels = levels_of(len(s.side))
-    values = np.empty(int(levels[-1]))
-    taken(own, s.order, crew, values[: len(own)])
-    limits = taken(limits, r.order, crew)
-    if end == HIGH:
-        np.negative(values[: len(own)], out=values[: len(own)])
-        limits = -limits
-    values[len(own) : levels[1]] = np.inf
-    fill(values, levels)
-    return Tree(values, levels, limits)
+    kind = np.float64 if shape.limit is None else np.uint32
+    values, limit = room(int(levels[-1]), kind), room(len(r.side), kind)
+    axis = shape.limit or Axis(d, 0.0, -1.0 if end else 1.0, 0)
+    for found, order, out in ((own, s.order, values), (limits, r.order, limit)):
+        column, before = digits(found, axis, 0), np.zeros(0, np.uint32) if order is None else order
+        crew.each(places_of, [(column, before, *part, out) for part in crew.cut(len(found))])
+    values[len(own) : levels[1]] = top_of(values)
+    fill(values, levels, top_of(values))
+    return Tree(values, levels, nothing_behind(values, levels), limit)

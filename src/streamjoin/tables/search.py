@@ -10,22 +10,23 @@ from typing import Any
 import numpy as np
 
 from streamjoin.codegen import pairs as words
-from streamjoin.codegen.pairs import FULL, TROUBLE_WORDS, PairProgram
+from streamjoin.codegen.pairs import TROUBLE_WORDS, PairProgram
 from streamjoin.codegen.records import Array, address
 from streamjoin.intake.prepare import overflow
 from streamjoin.plan.shape import SCAN, TREE, Shape
 from streamjoin.tables.crew import Crew
 from streamjoin.tables.gather import Tuples
+from streamjoin.tables.lanes import LANES
 from streamjoin.tables.layout import Layout
-from streamjoin.tables.sweep import COMPARED, INSIDE, POSITION, probe, scan
+from streamjoin.tables.sweep import Cursor, probe, scan
 
-RANGES = 1 << 14  # candidates' ranges between two tests
-PAIRS = 1 << 17  # pairs of a thread until they are handed on
+PAIRS = 1 << 16  # pairs of a thread until they are handed on: few enough to stay in its cache
 TASKS = 24  # for every worker: who has finished takes another one
-LEAST = 1 << 12  # tuples that are worth a task
+LEAST = 1 << 12  # tuples that are worth a task, or
+WORTH = 1 << 15  # candidates
 TILE = 1 << 11, 1 << 12  # tuples of r and of s that are compared with each other
 
-Test = Any  # a program's test, from the address of a frame to FULL or DONE
+Test = Any  # a program's test, from the address of a frame to the number of pairs
 Found = Callable[[int, Array, Array], None]  # task, positions of r and s
 
 
@@ -52,7 +53,8 @@ def tasks(shape: Shape, layout: Layout, points: tuple[bool, bool], crew: Crew) -
     found = []
     for of_r, strict, offset in rounds:
         n = len((layout.r if of_r else layout.s).side)
-        count = max(1, min(TASKS * crew.workers // len(rounds), n // LEAST)) if crew.workers > 1 else 1
+        worth = max(n // LEAST, int(min(shape.candidates / len(rounds) / WORTH, n)))
+        count = max(1, min(TASKS * crew.workers // len(rounds), worth)) if crew.workers > 1 else 1
         for k in range(count):
             found.append(Task(of_r, n * k // count, n * (k + 1) // count, offset if of_r else -offset, strict))
     return found
@@ -72,7 +74,8 @@ class Work:
     test: Test
     layout: Layout
     tuples: tuple[Tuples, Tuples]
-    width: int  # of the window, if it is the same for all
+    lower: int  # of the window, if it is the same for all: from where on, and how wide
+    width: int
 
 
 @dataclass
@@ -86,65 +89,60 @@ class Searcher:
 
     def __post_init__(self) -> None:
         r, s = self.work.tuples
-        self._ranges = np.empty((3, RANGES), np.uint32)
-        self._out = np.empty((2, PAIRS), np.uint32)
+        self._out = np.empty((2, PAIRS + 2 * LANES), np.uint32)
         self._trouble = np.zeros(TROUBLE_WORDS, np.int64)
-        self._places = np.empty(RANGES, np.int64)
-        self._cursor = np.zeros(3, np.int64)
+        self._cursor = Cursor.new()
         self.frame = frame = np.zeros(words.TEST_COLUMNS + len(r.columns) + len(s.columns), np.int64)
-        frame[words.TEST_TROUBLE], frame[words.ROOM] = address(self._trouble), PAIRS
-        frame[words.STAYS], frame[words.FROM], frame[words.LENGTH] = (address(row) for row in self._ranges)
+        frame[words.TEST_TROUBLE], frame[words.ROOM] = address(self._trouble), PAIRS + LANES
         frame[words.OUT_R], frame[words.OUT_S] = (address(row) for row in self._out)
         frame[words.SINCE], frame[words.UNTIL] = address(r.window[0]), address(r.window[-1])
-        frame[words.WIDTH], frame[words.AT] = self.work.width, address(s.window[0])
+        frame[words.LOWER], frame[words.WIDTH] = self.work.lower, self.work.width
+        frame[words.AT] = address(s.window[0])
         frame[words.TEST_COLUMNS :] = [address(column) for column in (*r.columns, *s.columns)]
 
     def run(self, number: int, task: Task) -> None:
         """All pairs of a task."""
-        self.frame[words.OF_R] = int(task.of_r)
-        for count in self._candidates(task):
-            self._test(number, count)
-        self._hand_on(number)
+        pairs, find = 0, self._meet if task.others != (0, 0) else self._sweep
+        for pairs in find(task):
+            if 2 * pairs > PAIRS:
+                self._hand_on(number, pairs)
+                self.frame[words.FIRST_PAIR] = pairs = 0
+        self._hand_on(number, pairs)
+        self.frame[words.FIRST_PAIR] = 0
 
-    def _candidates(self, task: Task) -> Iterator[int]:
-        """Fills the ranges, again and again; yields how many there are."""
-        stays, begin, length = self._ranges
-        if task.others != (0, 0):
-            count = task.last - task.first
-            stays[:count] = np.arange(task.first, task.last)
-            begin[:count], length[:count] = task.others[0], task.others[1] - task.others[0]
-            self.comparisons += count * (task.others[1] - task.others[0])
-            yield count
-            return
-        r, s, tree, cursor = self.work.layout.r, self.work.layout.s, self.work.layout.tree, self._cursor
-        own, other = (r, s) if task.of_r else (s, r)
-        cursor[POSITION], cursor[INSIDE], cursor[COMPARED] = task.first, -1, 0
-        while cursor[POSITION] < task.last:
-            if tree is not None:
-                yield probe(
-                    own.starts, own.ends, tree.limits, task.last, other.starts, tree.values, tree.levels, cursor,
-                    self._places, stays, begin, length,
-                )  # fmt: skip
+    def _meet(self, task: Task) -> Iterator[int]:
+        """All tuples of a tile with each other; yields how many pairs are in the buffer, again and again."""
+        frame, (begin, end) = self.frame, task.others
+        frame[words.FROM_R], frame[words.TO_R] = task.first, task.last
+        frame[words.FROM_S], frame[words.TO_S] = begin, end
+        while frame[words.FROM_R] < task.last:
+            yield self._tested()
+        self.comparisons += (task.last - task.first) * (end - begin)
+
+    def _sweep(self, task: Task) -> Iterator[int]:
+        """The same with candidates by sorted keys."""
+        layout, frame, cursor, (out_r, out_s) = self.work.layout, self.frame, self._cursor, self._out
+        own, other, out, out_others = layout.r, layout.s, out_r, out_s
+        if not task.of_r:
+            own, other, out, out_others = layout.s, layout.r, out_s, out_r
+        cursor.position, cursor.last, cursor.inside, cursor.compared = task.first, task.last, -1, 0
+        cursor.offset, cursor.strict, cursor.others = task.offset, task.strict, len(other.side)
+        cursor.full, tree = PAIRS - LANES, layout.tree
+        while cursor.position < task.last:
+            cursor.pairs = frame[words.FIRST_PAIR]
+            if tree is None:
+                scan(own.starts, own.ends, other.starts, cursor, out, out_others)
             else:
-                yield scan(
-                    own.starts,
-                    own.ends,
-                    task.last,
-                    other.starts,
-                    task.offset,
-                    task.strict,
-                    cursor,
-                    stays,
-                    begin,
-                    length,
-                )
-        self.comparisons += int(cursor[COMPARED])
+                keys = own.starts, own.ends, other.starts
+                probe(*keys, cursor, tree.values, tree.levels, tree.behind, tree.limits, out, out_others)
+            frame[words.PAIRS_END] = cursor.pairs
+            yield self._tested()
+        self.comparisons += int(cursor.compared)
 
-    def _test(self, number: int, count: int) -> None:
+    def _tested(self) -> int:
+        """Leaves the pairs that match in the buffer."""
         frame = self.frame
-        frame[words.COUNT] = count
-        while self.work.test(address(frame)) == FULL:
-            self._hand_on(number)
+        frame[words.FIRST_PAIR] = pairs = int(self.work.test(address(frame)))
         if self._trouble[0]:
             code, i, j = self._trouble.tolist()
             program, r, s = self.work.program, *self.work.tuples
@@ -153,12 +151,11 @@ class Searcher:
                 "s": (program.stored["s"], tuple(column[j] for column in s.columns)),
             }
             raise overflow(program, code, pair)
+        return pairs
 
-    def _hand_on(self, number: int) -> None:
-        count = int(self.frame[words.FOUND])
-        if count:
-            self.found(number, self._out[0, :count], self._out[1, :count])
-            self.frame[words.FOUND] = 0
+    def _hand_on(self, number: int, pairs: int) -> None:
+        if pairs:
+            self.found(number, self._out[0, :pairs], self._out[1, :pairs])
 
 
 def search(work: Work, todo: list[Task], found: Found, crew: Crew) -> int:

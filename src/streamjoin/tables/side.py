@@ -23,8 +23,9 @@ from streamjoin.codegen.pairs import (
 from streamjoin.codegen.records import Array, address
 from streamjoin.intake.columns import physical_columns
 from streamjoin.intake.prepare import overflow
-from streamjoin.plan.statistics import Ends
+from streamjoin.plan.statistics import Ends, Values
 from streamjoin.tables.crew import Crew
+from streamjoin.tables.memory import room
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ def prepare(program: PairProgram, side: str, table: pa.Table, window: tuple[Arra
     """A table's tuples in the order of its rows, but for those that cannot match anything by themselves."""
     entry = physical_columns(table, program.entry[side], side)
     n, ends = table.num_rows, program.ends[side]
-    rows, key = np.empty(n, np.uint32), np.empty(n if program.keyed else 0, np.uint32)
-    computed = [np.empty(n) for _ in ends]
+    rows, key = room(n, np.uint32), room(n if program.keyed else 0, np.uint32)
+    computed = [room(n) for _ in ends]
     bounds = program.bounds(side).bounds
 
     def compute(begin: int, end: int) -> int:
@@ -68,8 +69,8 @@ def prepare(program: PairProgram, side: str, table: pa.Table, window: tuple[Arra
     found = dict(zip(ends, computed, strict=True))
     intervals = []
     for d, dimension in enumerate(program.dimensions):
-        low = found.get((d, LOW))
-        intervals.append((low, low if is_point(dimension, side) else found.get((d, HIGH))))
+        low, high = (None if array is None else Values(array) for array in (found.get((d, LOW)), found.get((d, HIGH))))
+        intervals.append((low, low if is_point(dimension, side) else high))
     columns = tuple(entry[program.entry[side].index(part)] for part in program.stored[side])
     whole = Side(None, columns, tuple(intervals), key if program.keyed else None, window, n)
     if sum(counts) == n:
@@ -87,8 +88,8 @@ def _filtered(side: Side, rows: Array, kept: list[slice]) -> Side:
     rows = packed(rows)
     ends = []
     for low, high in side.ends:
-        first = None if low is None else packed(low)
-        ends.append((first, first if high is low else None if high is None else packed(high)))
+        first = None if low is None else Values(packed(low.array))
+        ends.append((first, first if high is low else None if high is None else Values(packed(high.array))))
     return replace(
         side,
         rows=rows,
@@ -100,6 +101,27 @@ def _filtered(side: Side, rows: Array, kept: list[slice]) -> Side:
     )
 
 
+def only(side: Side, positions: Array) -> Side:
+    """Only the tuples at these positions."""
+
+    def some(array: Array) -> Array:
+        return np.take(array, positions)
+
+    ends = []
+    for low, high in side.ends:
+        first = None if low is None else Values(some(low.array), low.bias)
+        ends.append((first, first if high is low else None if high is None else Values(some(high.array), high.bias)))
+    return replace(
+        side,
+        rows=positions if side.rows is None else some(side.rows),
+        columns=tuple(some(column) for column in side.columns),
+        ends=tuple(ends),
+        key=None if side.key is None else some(side.key),
+        window=tuple(some(array) for array in side.window),
+        length=len(positions),
+    )
+
+
 def taken(array: Array, order: Array | None, crew: Crew, out: Array | None = None) -> Array:
     """The array's values in an order, or as they are if there is none; in `out`, if that is given."""
     if order is None:
@@ -107,7 +129,7 @@ def taken(array: Array, order: Array | None, crew: Crew, out: Array | None = Non
             return array
         out[:] = array
         return out
-    into = np.empty(len(order), array.dtype) if out is None else out
+    into = room(len(order), array.dtype) if out is None else out
 
     def take(begin: int, end: int) -> None:
         np.take(array, order[begin:end], out=into[begin:end], mode="clip")

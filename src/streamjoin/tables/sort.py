@@ -2,6 +2,8 @@
 
 One pass deals the keys out to 256 buckets by their highest bits; then every bucket, small enough for the cache, is
 sorted by the rest of them, lowest digit first. A digit that all keys of a bucket share costs one look.
+
+Keys of up to 31 bits travel in one word with their positions, and come out as 32 bits; longer ones beside them.
 """
 
 from __future__ import annotations
@@ -13,22 +15,58 @@ import numpy as np
 from streamjoin.codegen.jit import njit
 from streamjoin.codegen.records import Array
 from streamjoin.tables.crew import Crew
+from streamjoin.tables.keys import POSITION_BITS, make_keys
+from streamjoin.tables.lanes import LANES
+from streamjoin.tables.memory import room
 
 FAN_OUT = 8  # bits of the first pass
-DIGIT = 9  # bits of the others, at most
-END = np.iinfo(np.int64).max  # stands behind the last key: whoever looks for a larger one stops there
+DIGIT = 11  # bits of the others, at most
+PACKED_BITS = 31  # of keys that fit a word with their positions, and leave its sign alone
 
 
 @njit(nogil=True, cache=True)
-def count_keys(keys, begin, end, shift, counts):
-    """How many keys go to which bucket; returns whether they are in order already."""
-    ordered, before = True, np.int64(-1)
+def deal_words(words, begin, end, shift, place, out):
+    """Puts packed words into their buckets, whose next places are known."""
     for i in range(begin, end):
-        key = keys[i]
-        counts[key >> shift] += 1
-        ordered &= before <= key
-        before = key
-    return ordered
+        word = words[i]
+        bucket = np.uint64(word) >> np.uint64(shift)
+        at = place[bucket]
+        place[bucket] = at + 1
+        out[at] = word
+
+
+@njit(nogil=True, cache=True)
+def sort_words(words, other, starts, first, last, bits, digit, keys, order):
+    """Sorts packed words of buckets first..last-1 by the lowest bits of their keys; the other array is room for that.
+
+    The last pass takes them apart into keys and positions.
+    """
+    size, low = 1 << digit, POSITION_BITS
+    counts = np.empty(size, np.int64)
+    for bucket in range(first, last):
+        begin, end = starts[bucket], starts[bucket + 1]
+        a, b = words, other
+        for shift in range(low, low + bits, digit):
+            if end - begin < 2:
+                break
+            for k in range(size):
+                counts[k] = 0
+            for i in range(begin, end):
+                counts[(a[i] >> shift) & (size - 1)] += 1
+            if counts[(a[begin] >> shift) & (size - 1)] == end - begin:
+                continue
+            place = begin
+            for k in range(size):
+                counts[k], place = place, place + counts[k]
+            for i in range(begin, end):
+                k = (a[i] >> shift) & (size - 1)
+                at = counts[k]
+                counts[k] = at + 1
+                b[at] = a[i]
+            a, b = b, a
+        for i in range(begin, end):
+            keys[i] = np.uint32(np.uint64(a[i]) >> np.uint64(low))
+            order[i] = np.uint32(a[i])
 
 
 @njit(nogil=True, cache=True)
@@ -44,7 +82,7 @@ def deal_keys(keys, begin, end, shift, place, out, order):
 
 @njit(nogil=True, cache=True)
 def sort_buckets(keys, order, other_keys, other_order, starts, first, last, bits, digit):
-    """Sorts buckets first..last-1 by their lowest bits; the other arrays are room for that."""
+    """Sorts keys and positions of buckets first..last-1 by their lowest bits; the other arrays are room for that."""
     size = 1 << digit
     counts = np.empty(size, np.int64)
     for bucket in range(first, last):
@@ -77,26 +115,41 @@ def sort_buckets(keys, order, other_keys, other_order, starts, first, last, bits
                 order[i] = b[i]
 
 
-def in_order(keys: Array, crew: Crew) -> tuple[Array, Array | None]:
-    """The keys in order, END behind them, and where each of them stood; None if they were in order."""
-    n = len(keys)
-    bits = max(int(keys.max(initial=0)).bit_length(), 1)
-    shift = max(bits - FAN_OUT, 0)
+def in_order(columns: Array, bits: int, n: int, crew: Crew) -> tuple[Array, Array | None]:
+    """The keys of so many bits that columns (`keys.Digits`) make, in order, and where each of them stood.
+
+    None if they were in order. Behind the last key stand as many of the highest one as a vector has lanes.
+    """
+    packed, shift = bits <= PACKED_BITS, max(bits - FAN_OUT, 0)
     parts = crew.cut(n)
-    counts = np.zeros((len(parts), 1 << FAN_OUT), np.int64)
-    ordered = crew.each(count_keys, [(keys, begin, end, shift, counts[k]) for k, (begin, end) in enumerate(parts)])
-    out = np.empty(n + 1, np.int64)
-    out[n] = END
-    if all(ordered) and all(keys[end - 1] <= keys[end] for _, end in parts[:-1]):
-        out[:n] = keys
-        return out, None
-    order = np.empty(n, np.uint32)
+    words, counts = room(n, np.int64), np.zeros((len(parts), 1 << FAN_OUT), np.int64)
+    made = [(columns, *part, packed, shift, words, counts[k]) for k, part in enumerate(parts)]
+    ordered = crew.each(make_keys, made)
+    keys = room(n + LANES, np.uint32 if packed else np.int64)
+    keys[n:] = np.iinfo(keys.dtype).max
+    if all(ordered) and all(words[end - 1] <= words[end] for _, end in parts[:-1]):
+        crew.each(_bare, [(keys, words, *part, POSITION_BITS if packed else 0) for part in parts])
+        return keys, None
+    order = room(n, np.uint32)
+    starts = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
     places = np.cumsum(counts.T.ravel()).reshape(counts.T.shape).T - counts
-    crew.each(deal_keys, [(keys, *part, shift, places[k].copy(), out, order) for k, part in enumerate(parts)])
+    cuts = [0, *np.searchsorted(starts, [begin for begin, _ in parts[1:]]).tolist(), 1 << FAN_OUT]
+    digit = -(-shift // max(-(-shift // DIGIT), 1)) if shift else 1
+    if packed:
+        dealt = room(n, np.int64)
+        crew.each(
+            deal_words,
+            [(words, *part, shift + POSITION_BITS, places[k].copy(), dealt) for k, part in enumerate(parts)],
+        )
+        crew.each(sort_words, [(dealt, words, starts, a, b, shift, digit, keys, order) for a, b in pairwise(cuts)])
+        return keys, order
+    crew.each(deal_keys, [(words, *part, shift, places[k].copy(), keys, order) for k, part in enumerate(parts)])
     if shift:
-        starts = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
-        digit = -(-shift // -(-shift // DIGIT))
-        room = np.empty(n, np.int64), np.empty(n, np.uint32)
-        cuts = [0, *np.searchsorted(starts, [begin for begin, _ in parts[1:]]).tolist(), 1 << FAN_OUT]
-        crew.each(sort_buckets, [(out, order, *room, starts, a, b, shift, digit) for a, b in pairwise(cuts)])
-    return out, order
+        spare = words, room(n, np.uint32)
+        crew.each(sort_buckets, [(keys, order, *spare, starts, a, b, shift, digit) for a, b in pairwise(cuts)])
+    return keys, order
+
+
+def _bare(keys: Array, words: Array, begin: int, end: int, bits: int) -> None:
+    """Keys without positions."""
+    np.right_shift(words[begin:end], bits, out=keys[begin:end], casting="unsafe")

@@ -1,19 +1,36 @@
-"""Candidates of two sorted sides, as ranges: a tuple of one side, and neighbours of the other.
+"""Candidates of two sorted sides, as pairs of positions.
 
 An interval of one side meets one of the other if either begins inside the other one. So two forward scans find all
 overlapping pairs once: starts of the other side from an own start to the own end, and the same the other way round with
 equal starts left out. Whatever the lengths are, what a scan passes over is a candidate.
+
+Neighbours are compared as vectors, and pairs are written as vectors: how many of them count is known afterwards. So
+buffers have room for one vector more than they hold.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from streamjoin.access.inequality import FAN_OUT, places_at_most
+from streamjoin.access.inequality import FAN_OUT, at_most, lowest_bit, next_place
 from streamjoin.codegen.jit import inner, njit
+from streamjoin.codegen.records import Record, Word
+from streamjoin.tables import lanes
+from streamjoin.tables.lanes import LANES, store_rising, store_same
 
-NEAR = 16  # neighbours that are looked at one by one before the end of a range is searched for
-POSITION, INSIDE, COMPARED = range(3)  # where a search goes on, and what it has passed over
+
+class Cursor(Record):
+    """A search of own positions up to `last`, and where it goes on."""
+
+    last: Word
+    offset: Word  # by how much keys of the others lie above own ones
+    strict: Word  # 1: equal starts are left out
+    others: Word  # how many there are
+    position: Word
+    inside: Word  # the next place of the others if a position is not done with; else -1
+    compared: Word
+    pairs: Word  # in the buffer
+    full: Word  # the buffer takes no more than that
 
 
 @inner
@@ -28,67 +45,122 @@ def first_from(keys, low, begin, end):
     return begin
 
 
-@njit(nogil=True, cache=True)
-def scan(starts, ends, last, others, offset, strict, cursor, stays, begin, length):
-    """Ranges of the others' starts inside own intervals, moved by an offset; returns how many.
+@inner
+def first_above(keys, high, begin, end):
+    """The first of the places begin..end-1 whose key is above `high`, which is near if there are few before it."""
+    step = np.int64(LANES)
+    while begin + step < end and keys[begin + step] <= high:
+        begin += step
+        step *= 2
+    return first_from(keys, high + 1, begin, min(begin + step, end))
 
-    `strict`: 1 leaves equal starts out. It goes on at cursor[POSITION], and is done when that is `last`.
-    """
-    count, room, most = 0, len(stays), len(others) - 1
-    position = cursor[POSITION]
-    if position >= last:
-        return 0
-    place = first_from(others, starts[position] + offset + strict, 0, most)
-    passed = 0
-    while position < last and count < room:
-        low, high = starts[position] + offset + strict, ends[position] + offset
-        while others[place] < low:
-            place += 1
-        after = place
-        near = min(place + NEAR, most)
-        while after < near and others[after] <= high:
-            after += 1
-        if after == near and near < most:
-            step = np.int64(NEAR)
-            while after + step < most and others[after + step] <= high:
-                after += step
-                step *= 2
-            after = first_from(others, high + 1, after, min(after + step, most))
-        stays[count], begin[count], length[count] = position, place, after - place
-        count += after > place
-        passed += after - place
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def scan(starts, ends, others, cursor, out, out_others):
+    """The others whose starts lie inside own intervals, moved by an offset. Done when the position is the last."""
+    most, last, offset, strict = cursor.others, cursor.last, cursor.offset, cursor.strict
+    top = np.int64(others[most])  # the highest key there may be
+    count, full, position, inside = cursor.pairs, cursor.full, cursor.position, cursor.inside
+    passed, place = np.int64(0), np.int64(0)
+    if position < last:
+        place = first_from(others, np.int64(starts[position]) + offset + strict, 0, most)
+    while position < last and count <= full:
+        low, high = np.int64(starts[position]) + offset + strict, np.int64(ends[position]) + offset
+        if low > top or place >= most:  # and so are all that follow
+            position = last
+            break
+        if high < low or high < 0:
+            position += 1
+            continue
+        first = others.dtype.type(max(low, 0))
+        while True:
+            ahead = lanes.below(others, place, first)
+            place += ahead
+            if ahead < LANES:
+                break
+        place = min(place, most)
+        begin = place
+        if inside >= 0:
+            begin, inside = inside, -1
+        final = others.dtype.type(min(high, top))
+        near = min(lanes.at_most(others, begin, final), most - begin)
+        store_same(out, count, position)
+        store_rising(out_others, count, begin)
+        count += near
+        passed += near
+        if near == LANES:
+            after = first_above(others, final, begin + LANES, most)
+            begin += LANES
+            while begin < after and count <= full:
+                store_same(out, count, position)
+                store_rising(out_others, count, begin)
+                now = min(after - begin, LANES)
+                begin += now
+                count += now
+                passed += now
+            if begin < after:
+                inside = begin
+                break
         position += 1
-    cursor[POSITION] = position
-    cursor[COMPARED] += passed
-    return count
+    cursor.position, cursor.inside, cursor.pairs = position, inside, count
+    cursor.compared += passed
 
 
-@njit(nogil=True, cache=True)
-def probe(lows, highs, limits, last, others, tree, levels, cursor, found, stays, begin, length):
-    """The same by a tree of minima: of the others' keys from an own low to an own high, those below an own limit.
-
-    Lows, or highs, rise from one tuple to the next, and the other ends are often the same.
-    """
-    count, most = 0, len(others) - 1
-    position, inside = cursor[POSITION], cursor[INSIDE]
-    low, high = np.int64(-1), np.int64(-1)
-    place, end, nodes = np.int64(0), np.int64(0), 0
-    while position < last:
-        if lows[position] != low:
-            low = lows[position]
-            place = first_from(others, low, place if low > others[place] else 0, most)
-        if highs[position] != high:
-            high = highs[position]
-            end = first_from(others, high + 1, place, most)
-        before = count
-        start = inside if inside >= 0 else place
-        count, inside, looked = places_at_most(tree, levels, start, end, limits[position], found, count)
-        nodes += looked
-        for k in range(before, count):
-            stays[k], begin[k], length[k] = position, found[k], 1
+@njit(nogil=True, cache=True, error_model="numpy")
+def probe(starts, ends, others, cursor, tree, levels, behind, limits, out, out_others):
+    """The same by a tree of minima: of the others with keys from an own start to an own end, those below a limit."""
+    most, last = cursor.others, cursor.last
+    top = np.int64(others[most])
+    count, full, position, inside = cursor.pairs, cursor.full, cursor.position, cursor.inside
+    place, end, before, nodes = np.int64(0), np.int64(0), np.int64(-1), np.int64(0)
+    if position < last:
+        place = first_from(others, np.int64(starts[position]), 0, most)
+    while position < last and count <= full:
+        first, high = starts[position], np.int64(ends[position])
+        while place < most:
+            ahead = lanes.below(others, place, first)
+            place += ahead
+            if ahead < LANES:
+                break
+        if place >= most:
+            position = last
+            break
+        if high != before:
+            before = high
+            end = most if high >= top else first_from(others, high + 1, place, most)
+        begin, limit = place, limits[position]
+        if inside >= 0:
+            begin, inside = inside, -1
+        node = begin & ~(FAN_OUT - 1)
+        from_here = begin - node
+        while node < end:
+            nodes += 1
+            mask = at_most(tree, node, limit) >> from_here << from_here
+            from_here = 0
+            if node + FAN_OUT > end:
+                mask &= (1 << (end - node)) - 1
+            if mask:
+                if count > full:
+                    inside = node + lowest_bit(mask)
+                    break
+                store_same(out, count, position)
+                while mask:
+                    out_others[count] = node + lowest_bit(mask)
+                    count += 1
+                    mask &= mask - 1
+                if behind[node >> 4] > limit:
+                    break
+                node += FAN_OUT
+            else:
+                if behind[node >> 4] > limit:
+                    break
+                found, looked = next_place(tree, levels, node + FAN_OUT, limit)
+                nodes += looked
+                if found < 0:
+                    break
+                node = found & ~(FAN_OUT - 1)
         if inside >= 0:
             break
         position += 1
-    cursor[POSITION], cursor[INSIDE] = position, inside
-    cursor[COMPARED] += nodes * FAN_OUT
-    return count
+    cursor.position, cursor.inside, cursor.pairs = position, inside, count
+    cursor.compared += nodes * FAN_OUT

@@ -30,9 +30,11 @@ from streamjoin.results.reduce import mark
 from streamjoin.results.rows import gather
 from streamjoin.results.schema import columns, result_schema
 from streamjoin.results.selected import Assembly, beside, needed
+from streamjoin.tables.asof import AS_OF, AsOf, possible
 from streamjoin.tables.crew import Crew, PerThread, crew
-from streamjoin.tables.gather import Tuples, in_order, side_by_side
+from streamjoin.tables.gather import ResultRows, Tuples, in_order
 from streamjoin.tables.layout import Layout, lay_out
+from streamjoin.tables.prune import prune
 from streamjoin.tables.search import Test, Work, search, tasks
 from streamjoin.tables.side import Side, prepare
 from streamjoin.tables.validity import with_lifetimes
@@ -102,6 +104,10 @@ def _join_kind(
         found = KindJoin(plan, both, Replayed(plan, tables, stats), ordered).run()
         return assembly.result(found.rows, found.aggregated)
     kind = plan.kind
+    if possible(plan):
+        found = KindJoin(plan, both, None, ordered).chosen(AsOf(plan, both).partners()[:, None])
+        stats.update(comparisons=0, shape=AS_OF)
+        return assembly.result(found.rows, found.aggregated)
     with _whole(plan, tables, stats) as join:
         if (
             kind.how.pairs
@@ -145,13 +151,13 @@ class WholeJoin:
         self._window = places(plan.window, times["r"], times["s"])
         r = prepare(self.program, "r", tables["r"], self._window.of_r, workers)
         s = prepare(self.program, "s", tables["s"], (self._window.at,), workers)
-        dimensions = self._dimensions(r, s)
+        r, s, dimensions = prune(r, s, self._dimensions, workers)
         self._windowed = len(dimensions) > len(self.program.dimensions)
+        self.shape, self._layout = self._lay_out(r, s, dimensions)
         kind = ANYWHERE if not self._windowed else SAME_WIDTH if self._window.until is None else EACH
-        self._test: Test = self.program.test(kind).test
+        self._test: Test = self.program.test(kind, tiles=self.shape.kind == SCAN).test
         with compiling(self.program):
             self._test.compile("int64(int64)")
-        self.shape, self._layout = self._lay_out(r, s, dimensions)
         axis = self.shape.axis
         swept = dimensions[axis.dimension] if axis else None
         points = (True, True) if swept is None else (swept.is_point("r"), swept.is_point("s"))
@@ -161,7 +167,7 @@ class WholeJoin:
         """In which tuples are intervals; the window is the last one, unless all pairs lie in it."""
         found = [Dimension(str(dimension), r.ends[d], s.ends[d]) for d, dimension in enumerate(self.program.dimensions)]
         until = r.window[1] if len(r.window) > 1 else None
-        window = on_axis(replace(self._window, since=r.window[0], until=until, at=s.window[0]), self.crew)
+        window = on_axis(replace(self._window, since=r.window[0], until=until, at=s.window[0]))
         return (*found, Dimension("time", *window)) if window is not None else tuple(found)
 
     def _lay_out(self, r: Side, s: Side, dimensions: tuple[Dimension, ...]) -> tuple[Shape, Layout]:
@@ -185,8 +191,8 @@ class WholeJoin:
     def rows(self) -> pa.Table:
         """The rows of all pairs."""
         r, s = self._tuples(self.shape.candidates)
-        found = self._search(r, s, lambda a, b: (r.take(a), s.take(b)))
-        return side_by_side(found, result_schema(self.plan))
+        rows = ResultRows(r, s, result_schema(self.plan))
+        return rows.table(self._search(r, s, rows.put))
 
     def parts(self, make: Callable[[], T]) -> PerThread[T]:
         return PerThread(make)
@@ -223,7 +229,14 @@ class WholeJoin:
         """Both sides in order, given how many result rows are expected, of these tables."""
         tables = self.tables if tables is None else tables
         r, s = (
-            in_order(sorted_side, self.program.stored[side], tables[side], self._windowed, expected, self.crew)
+            in_order(
+                sorted_side,
+                self.program.stored[side],
+                tables[side],
+                (self.plan.times[side] or "") if self._windowed else None,
+                expected,
+                self.crew,
+            )
             for side, sorted_side in (("r", self._layout.r), ("s", self._layout.s))
         )
         return r, s
@@ -231,6 +244,6 @@ class WholeJoin:
     def _search(self, r: Tuples, s: Tuples, made: Callable[[Array, Array], T]) -> list[T]:
         """What is made of all pairs, given their positions, in the order of the tasks."""
         parts: list[list[T]] = [[] for _ in self._tasks]
-        work = Work(self.program, self._test, self._layout, (r, s), self._window.width)
+        work = Work(self.program, self._test, self._layout, (r, s), self._window.lower, self._window.width)
         self.comparisons = search(work, self._tasks, lambda task, a, b: parts[task].append(made(a, b)), self.crew)
         return [part for task in parts for part in task]

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamjoin.codegen.records import Array
-from streamjoin.plan.statistics import Ends
-from streamjoin.tables.crew import Crew
+from streamjoin.plan.statistics import Ends, Values
 from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.window import Window
 
@@ -21,10 +20,14 @@ FAR = 1 << 62  # differences below that fit 64 bits, whatever they are counted f
 
 @dataclass(frozen=True)
 class Places:
-    """What each r meets, from `since` to `until` or, if that is None, so many ticks on; and where each s is."""
+    """What each r meets, from `since` to `until`, and where each s is.
+
+    Without `until`, an r meets what lies from `lower` ticks behind `since` on, up to `width` more.
+    """
 
     since: Array
     until: Array | None
+    lower: int
     width: int
     at: Array
 
@@ -45,7 +48,7 @@ def places(window: Window, times_r: Array, times_s: Array) -> Places:
         before_s = np.searchsorted(times_r[order_r], times_s[order_s], side="right")
         oldest, _ = window.bounds("s", np.arange(len(times_s)), before_s)  # which rises from s to s
         until = np.searchsorted(oldest, at_r, side="right") - 1
-    return Places(since, until, 0, at_s)
+    return Places(since, until, 0, 0, at_s)
 
 
 def _ranks(times: Array) -> tuple[Array, Array]:
@@ -61,37 +64,29 @@ def _by_time(window: Window, times_r: Array, times_s: Array) -> Places:
         lower, upper = differences
         ends = [int(times_r.min()) + lower, int(times_r.max()) + upper, int(times_s.min()), int(times_s.max())]
         if min(ends) >= SINCE_EVER and max(ends) <= FOREVER and max(ends) - min(ends) < FAR:
-            return Places(times_r + lower, None, upper - lower, times_s)
+            return Places(times_r, None, lower, upper - lower, times_s)
     since, until = window.bounds("r", times_r if times_r.flags.writeable else times_r.copy(), 0)
-    return Places(since, until, 0, times_s)
+    return Places(since, until, 0, 0, times_s)
 
 
-def on_axis(window: Places, crew: Crew) -> tuple[Ends, Ends] | None:
-    """The window as intervals and points in float64, counted from the first s; None if every pair lies in it."""
+def on_axis(window: Places) -> tuple[Ends, Ends] | None:
+    """The window as intervals and points, counted from the first s; None if every pair lies in it."""
     since, until, at = window.since, window.until, window.at
     if not len(since) or not len(at):
         return None
     first, last = int(at.min()), int(at.max())
-    earliest = int(since.min()) + window.width if until is None else int(until.min())
-    if int(since.max()) <= first and earliest >= last:
+    latest = int(since.max()) + window.lower
+    earliest = int(since.min()) + window.lower + window.width if until is None else int(until.min())
+    if latest <= first and earliest >= last:
         return None
+    if until is None:
+        low, points = window.lower - first, Values(at, -first)
+        return (Values(since, low), Values(since, low + window.width)), (points, points)
     if last - first >= FAR:  # neighbours may coincide, but never change their order
-        assert until is not None
-        points = at.astype(np.float64)
-        return (since.astype(np.float64), until.astype(np.float64)), (points, points)
-    low, high, points = np.empty(len(since)), np.empty(len(since)), np.empty(len(at))
+        points = Values(at.astype(np.float64))
+        return (Values(since.astype(np.float64)), Values(until.astype(np.float64))), (points, points)
     # What meets nothing ends before it begins.
     before, after = max(first - 1, SINCE_EVER), min(last + 1, FOREVER)
-
-    def intervals(begin: int, end: int) -> None:
-        part = since[begin:end]
-        np.subtract(np.clip(part, first, after), first, out=low[begin:end], casting="unsafe")
-        part = part + window.width if until is None else until[begin:end]
-        np.subtract(np.clip(part, before, last), first, out=high[begin:end], casting="unsafe")
-
-    def moments(begin: int, end: int) -> None:
-        np.subtract(at[begin:end], first, out=points[begin:end], casting="unsafe")
-
-    crew.each(intervals, crew.cut(len(since)))
-    crew.each(moments, crew.cut(len(at)))
-    return (low, high), (points, points)
+    begin, end = np.clip(since, first, after) - first, np.clip(until, before, last) - first
+    points = Values(at, -first)
+    return (Values(begin.astype(np.float64)), Values(end.astype(np.float64))), (points, points)
