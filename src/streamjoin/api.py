@@ -6,9 +6,9 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from streamjoin.errors import SchemaError
+from streamjoin.errors import OptionError, SchemaError
 from streamjoin.keywords import takes
-from streamjoin.options import LIVE, Options
+from streamjoin.options import LIVE, TABLES, Options
 
 if TYPE_CHECKING:
     from streamjoin.plan.explain import Explanation
@@ -30,6 +30,8 @@ def join(left: Any, right: Any, options: Options) -> Any:
     [{'ts_r': 1, 'price': 10.0, 'ts_s': 3, 'bid': 9.9, 'ask': 10.1}, \
 {'ts_r': 2, 'price': 20.0, 'ts_s': 4, 'bid': 19.0, 'ask': 21.0}]
     """
+    if options.analyze:
+        raise OptionError("analyze=True is for explain(); stats={} collects what a join measures")
     if _on_spark(left, right):
         from streamjoin.spark.dataframes import join_frames
 
@@ -43,7 +45,10 @@ def join(left: Any, right: Any, options: Options) -> Any:
 
 @takes(Options)
 def explain(left: Any, right: Any, options: Options) -> Explanation:
-    """Which keys were found, how the work is done, and why. Takes tables, schemas or Spark DataFrames; reads no rows.
+    """Which keys were found, how the work is done, and why. Takes tables, schemas or Spark DataFrames.
+
+    Of tables it reads the rows, to tell the shape of the join and estimates; with `analyze=True` it runs the join, and
+    tells what it measured. Of all others it reads none.
 
     The options are those of `join`, and `rate`, the expected tuples per second. Of Spark DataFrames it shows the
     routing, the copies per tuple, the cells and, given a rate, the state.
@@ -60,7 +65,7 @@ def explain(left: Any, right: Any, options: Options) -> Explanation:
         return plan_frames(left, right, options).explanation()
     import pyarrow as pa
 
-    from streamjoin.intake.frames import eager, is_lazy, to_arrow
+    from streamjoin.intake.frames import eager, is_foreign_frame, is_lazy, to_arrow
     from streamjoin.plan.explain import explain as explain_schemas
 
     named = (("left", left), ("right", right))
@@ -68,11 +73,26 @@ def explain(left: Any, right: Any, options: Options) -> Explanation:
         data if isinstance(data, pa.Schema) else to_arrow(eager(data, rows=False), what).schema for what, data in named
     ]
     static = any(schema is not data for schema, (_, data) in zip(schemas, named, strict=True))
-    found = explain_schemas(schemas[0], schemas[1], options.for_engine(LIVE), static, _device)
+    if options.analyze:
+        options.for_engine(TABLES if static else LIVE)
+    known = replace(options, analyze=False)
+    found = explain_schemas(schemas[0], schemas[1], known.for_engine(LIVE), static, _device)
+    there = [isinstance(data, (pa.Table, pa.RecordBatch)) or is_foreign_frame(data) for _, data in named]
+    if options.analyze or all(there):
+        found = _with_rows(found, eager(left), eager(right), options)
     lazy = [
         f"{what} is a {type(data).__name__}: it is collected before the join" for what, data in named if is_lazy(data)
     ]
     return replace(found, reasons=(*found.reasons, *lazy))
+
+
+def _with_rows(found: Explanation, left: Any, right: Any, options: Options) -> Explanation:
+    """What the rows of two tables tell."""
+    from streamjoin.intake.frames import to_arrow
+    from streamjoin.tables.explain import with_estimates, with_measurements
+
+    found = with_estimates(found, to_arrow(left, "left"), to_arrow(right, "right"))
+    return with_measurements(found, left, right, options) if options.analyze else found
 
 
 def _device(wanted: int | str | None) -> dict[str, Any]:

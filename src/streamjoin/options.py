@@ -192,6 +192,12 @@ class Options:
         TABLES,
         elsewhere="see the observed metrics in lastProgress, or streamjoin.spark.metrics.JoinListener",
     )
+    analyze: bool = option(
+        False,
+        "explain() runs the join, and shows what it measured beside what it expected",
+        TABLES,
+        elsewhere="a live join tells it by stats(), a query of Spark by lastProgress",
+    )
     rate: float | tuple[float, float] | None = option(
         None,
         "expected tuples per second of each stream, by which the work is divided",

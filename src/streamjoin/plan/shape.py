@@ -81,6 +81,13 @@ class Tables:
         return self.rows[0] * self.rows[1] * (1.0 if self.equal is None else self.equal)
 
     @property
+    def matching(self) -> float:
+        """Pairs that fulfil what keys and dimensions say: an estimate of the results, without the residual."""
+        if not self.dimensions:
+            return self.pairs
+        return self.pairs * share(np.logical_and.reduce([a & b for a, b in (d.parts for d in self.dimensions)]))
+
+    @property
     def both(self) -> int:
         return sum(self.rows)
 

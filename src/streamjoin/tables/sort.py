@@ -14,13 +14,16 @@ import numpy as np
 
 from streamjoin.codegen.jit import njit
 from streamjoin.codegen.records import Array
+from streamjoin.plan.shape import Axis
+from streamjoin.plan.statistics import Values
 from streamjoin.tables.crew import Crew
-from streamjoin.tables.keys import POSITION_BITS, make_keys
+from streamjoin.tables.keys import POSITION_BITS, digits, make_keys
 from streamjoin.tables.lanes import LANES
 from streamjoin.tables.memory import room
 
 FAN_OUT = 8  # bits of the first pass
 DIGIT = 11  # bits of the others, at most
+EXACT_BITS = 52  # of integers that float64 holds
 PACKED_BITS = 31  # of keys that fit a word with their positions, and leave its sign alone
 
 
@@ -148,6 +151,17 @@ def in_order(columns: Array, bits: int, n: int, crew: Crew) -> tuple[Array, Arra
         spare = words, room(n, np.uint32)
         crew.each(sort_buckets, [(keys, order, *spare, starts, a, b, shift, digit) for a, b in pairwise(cuts)])
     return keys, order
+
+
+def order_of(times: Array, crew: Crew) -> Array | None:
+    """The positions of int64 values in their order, equal ones as they stood; None if they are in order."""
+    if not len(times):
+        return None
+    first, last = int(times.min()), int(times.max())
+    bits = max((last - first).bit_length(), 1)
+    if bits > EXACT_BITS:
+        return np.argsort(times, kind="stable").astype(np.uint32)
+    return in_order(digits(Values(times, -first), Axis(0, 0.0, 1.0, bits), 0), bits, len(times), crew)[1]
 
 
 def _bare(keys: Array, words: Array, begin: int, end: int, bits: int) -> None:

@@ -6,9 +6,10 @@ columns ─▶ intervals, hashes ─▶ a sample decides the shape ─▶ sort �
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,18 +28,19 @@ from streamjoin.plan.shape import SCAN, Shape, Tables, shapes
 from streamjoin.plan.statistics import Dimension, equal_share
 from streamjoin.results.kinds import none_matched, unmatched
 from streamjoin.results.reduce import mark
-from streamjoin.results.rows import gather
+from streamjoin.results.rows import gather, side_by_side
 from streamjoin.results.schema import columns, result_schema
 from streamjoin.results.selected import Assembly, beside, needed
 from streamjoin.tables.asof import AS_OF, AsOf, possible
 from streamjoin.tables.crew import Crew, PerThread, crew
-from streamjoin.tables.gather import ResultRows, Tuples, in_order
+from streamjoin.tables.gather import ResultRows, Tuples, in_order, rows_in_order
 from streamjoin.tables.layout import Layout, lay_out
 from streamjoin.tables.prune import prune
 from streamjoin.tables.search import Test, Work, search, tasks
-from streamjoin.tables.side import Side, prepare
+from streamjoin.tables.side import Side, prepare, taken
+from streamjoin.tables.sort import order_of
 from streamjoin.tables.validity import with_lifetimes
-from streamjoin.tables.window import on_axis, places
+from streamjoin.tables.window import Places, on_axis, places
 
 SMALL = 1 << 15  # rows of both sides that one thread joins before others have begun
 MOST = 1 << 32  # rows of a table
@@ -69,15 +71,15 @@ def join_tables(left: Any, right: Any, options: Options) -> Any:
         from streamjoin.tables.replay import replay
 
         rows = replay(plan, tables, stats)
+        if options.ordered:
+            times = [times_of(plan, side, tables[side])[part] for side, part in zip("rs", rows, strict=True)]
+            order = np.argsort(np.maximum(*times), kind="stable")
+            rows = rows[0][order], rows[1][order]
     else:
-        found = _join(plan, tables, stats, numbers=options.ordered or foreign)
+        found = _join(plan, tables, stats, options.ordered, numbers=foreign)
         if isinstance(found, pa.Table):
             return found
         rows = found
-    if options.ordered:
-        times = [times_of(plan, side, tables[side])[part] for side, part in zip("rs", rows, strict=True)]
-        order = np.argsort(np.maximum(*times), kind="stable")
-        rows = rows[0][order], rows[1][order]
     return gather((left, right), (tables["r"], tables["s"]), rows, result_schema(plan))
 
 
@@ -121,10 +123,15 @@ def _join_kind(
     return assembly.result(found.rows, found.aggregated)
 
 
-def _join(plan: Plan, tables: dict[str, pa.Table], stats: dict[str, Any], numbers: bool) -> pa.Table | Pairs:
-    """The result, or the row numbers of its pairs."""
+def _join(
+    plan: Plan, tables: dict[str, pa.Table], stats: dict[str, Any], ordered: bool, numbers: bool
+) -> pa.Table | Pairs:
+    """The result, by time if it is to be `ordered`, or the row numbers of its pairs."""
     with _whole(plan, tables, stats) as join:
-        return join.numbers() if numbers else join.rows()
+        if not ordered:
+            return join.numbers() if numbers else join.rows()
+        rows = join.by_time()
+        return rows if numbers else join.gathered(rows)
 
 
 @contextmanager
@@ -137,46 +144,87 @@ def _whole(plan: Plan, tables: dict[str, pa.Table], stats: dict[str, Any]) -> It
     with crew(1 if small else plan.workers) as workers:
         join = WholeJoin(plan, tables, workers)
         yield join
-    stats.update(comparisons=join.comparisons, shape=join.shape.kind)
+    stats.update(comparisons=join.comparisons, shape=join.shape.kind, steps=join.seconds)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Two tables before anything is sorted: the rows that may match, and what is known of them."""
+
+    plan: Plan
+    program: PairProgram
+    window: Places
+    r: Side
+    s: Side
+    known: Tables
+
+    @property
+    def windowed(self) -> bool:
+        """Is there a pair that the window excludes?"""
+        return len(self.known.dimensions) > len(self.program.dimensions)
+
+    def shapes(self) -> list[Shape]:
+        """How these tables may be joined, the cheapest way first."""
+        found = shapes(self.known)
+        return found if ACCESSES[self.plan.access].indexed else [shape for shape in found if shape.kind == SCAN]
+
+
+def prepared(plan: Plan, tables: dict[str, pa.Table], workers: Crew) -> Prepared:
+    """Intervals, key hashes and windows of all rows, and a sample of them."""
+    program = PairProgram(plan.analysis)
+    times = {side: times_of(plan, side, tables[side]) for side in "rs"}
+    window = places(plan.window, times["r"], times["s"])
+
+    def dimensions(r: Side, s: Side) -> tuple[Dimension, ...]:
+        """In which tuples are intervals; the window is the last one, unless all pairs lie in it."""
+        found = [Dimension(str(dimension), r.ends[d], s.ends[d]) for d, dimension in enumerate(program.dimensions)]
+        until = r.window[1] if len(r.window) > 1 else None
+        time = on_axis(replace(window, since=r.window[0], until=until, at=s.window[0]))
+        return (*found, Dimension("time", *time)) if time is not None else tuple(found)
+
+    r = prepare(program, "r", tables["r"], window.of_r, workers)
+    s = prepare(program, "s", tables["s"], (window.at,), workers)
+    r, s, found = prune(r, s, dimensions, workers)
+    equal = equal_share(r.key, s.key) if r.key is not None and s.key is not None else None
+    return Prepared(plan, program, window, r, s, Tables((len(r), len(s)), equal, found))
 
 
 class WholeJoin:
-    """One join of two tables."""
+    """One join of two tables.
+
+    `_search` is the seam for whoever needs less than rows: its callback gets the positions of some pairs in the order
+    of both sides, in several threads at once, and may count them or mark them; `layout.Sorted.numbers` has the rows of
+    the tables at these positions. The arrays are overwritten afterwards.
+    """
 
     def __init__(self, plan: Plan, tables: dict[str, pa.Table], workers: Crew) -> None:
         self.plan, self.tables, self.crew = plan, tables, workers
-        self.program = PairProgram(plan.analysis)
         self.comparisons = 0
-        times = {side: times_of(plan, side, tables[side]) for side in "rs"}
-        self._window = places(plan.window, times["r"], times["s"])
-        r = prepare(self.program, "r", tables["r"], self._window.of_r, workers)
-        s = prepare(self.program, "s", tables["s"], (self._window.at,), workers)
-        r, s, dimensions = prune(r, s, self._dimensions, workers)
-        self._windowed = len(dimensions) > len(self.program.dimensions)
-        self.shape, self._layout = self._lay_out(r, s, dimensions)
+        self.seconds: dict[str, float] = {}
+        with self._timed("prepare"):
+            known = prepared(plan, tables, workers)
+        self.program, self._window, self._windowed = known.program, known.window, known.windowed
+        with self._timed("sort"):
+            self.shape, self._layout = self._lay_out(known)
         kind = ANYWHERE if not self._windowed else SAME_WIDTH if self._window.until is None else EACH
-        self._test: Test = self.program.test(kind, tiles=self.shape.kind == SCAN).test
-        with compiling(self.program):
+        with self._timed("compile"), compiling(self.program):
+            self._test: Test = self.program.test(kind, tiles=self.shape.kind == SCAN).test
             self._test.compile("int64(int64)")
         axis = self.shape.axis
-        swept = dimensions[axis.dimension] if axis else None
+        swept = known.known.dimensions[axis.dimension] if axis else None
         points = (True, True) if swept is None else (swept.is_point("r"), swept.is_point("s"))
         self._tasks = tasks(self.shape, self._layout, points, workers)
 
-    def _dimensions(self, r: Side, s: Side) -> tuple[Dimension, ...]:
-        """In which tuples are intervals; the window is the last one, unless all pairs lie in it."""
-        found = [Dimension(str(dimension), r.ends[d], s.ends[d]) for d, dimension in enumerate(self.program.dimensions)]
-        until = r.window[1] if len(r.window) > 1 else None
-        window = on_axis(replace(self._window, since=r.window[0], until=until, at=s.window[0]))
-        return (*found, Dimension("time", *window)) if window is not None else tuple(found)
+    @contextmanager
+    def _timed(self, step: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[step] = self.seconds.get(step, 0.0) + time.perf_counter() - start
 
-    def _lay_out(self, r: Side, s: Side, dimensions: tuple[Dimension, ...]) -> tuple[Shape, Layout]:
+    def _lay_out(self, known: Prepared) -> tuple[Shape, Layout]:
         """The cheapest shape that is possible, and both sides in its order."""
-        equal = equal_share(r.key, s.key) if r.key is not None and s.key is not None else None
-        for shape in shapes(Tables((len(r), len(s)), equal, dimensions)):
-            if not ACCESSES[self.plan.access].indexed and shape.kind != SCAN:
-                continue
-            layout = lay_out(shape, r, s, dimensions, self.crew)
+        for shape in known.shapes():
+            layout = lay_out(shape, known.r, known.s, known.known.dimensions, self.crew)
             if layout is not None:
                 return shape, layout
         raise AssertionError("a scan is always possible")
@@ -187,6 +235,25 @@ class WholeJoin:
         none = np.zeros(0, np.uint32)
         found = self._search(r, s, lambda r, s: (r.copy(), s.copy())) or [(none, none)]
         return r.numbers(np.concatenate([a for a, _ in found])), s.numbers(np.concatenate([b for _, b in found]))
+
+    def by_time(self) -> Pairs:
+        """The row numbers of all pairs, in the order of the later one of their times."""
+        times_r, times_s = (times_of(self.plan, side, self.tables[side]) for side in "rs")
+        r, s = self._tuples(0)
+
+        def made(a: Array, b: Array) -> tuple[Array, Array, Array]:
+            a, b = r.place(a).copy(), s.place(b).copy()
+            return a, b, np.maximum(times_r[a], times_s[b])
+
+        found = self._search(r, s, made) or [(np.zeros(0, np.uint32), np.zeros(0, np.uint32), np.zeros(0, np.int64))]
+        rows_r, rows_s, times = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        order = order_of(times, self.crew)
+        return taken(rows_r, order, self.crew), taken(rows_s, order, self.crew)
+
+    def gathered(self, rows: Pairs) -> pa.Table:
+        """The rows with these numbers side by side."""
+        r, s = (rows_in_order(self.tables[side], part, self.crew) for side, part in zip("rs", rows, strict=True))
+        return side_by_side(r, s, result_schema(self.plan))
 
     def rows(self) -> pa.Table:
         """The rows of all pairs."""
@@ -228,22 +295,24 @@ class WholeJoin:
     def _tuples(self, expected: float, tables: dict[str, pa.Table] | None = None) -> tuple[Tuples, Tuples]:
         """Both sides in order, given how many result rows are expected, of these tables."""
         tables = self.tables if tables is None else tables
-        r, s = (
-            in_order(
-                sorted_side,
-                self.program.stored[side],
-                tables[side],
-                (self.plan.times[side] or "") if self._windowed else None,
-                expected,
-                self.crew,
+        with self._timed("sort"):
+            r, s = (
+                in_order(
+                    sorted_side,
+                    self.program.stored[side],
+                    tables[side],
+                    (self.plan.times[side] or "") if self._windowed else None,
+                    expected,
+                    self.crew,
+                )
+                for side, sorted_side in (("r", self._layout.r), ("s", self._layout.s))
             )
-            for side, sorted_side in (("r", self._layout.r), ("s", self._layout.s))
-        )
         return r, s
 
     def _search(self, r: Tuples, s: Tuples, made: Callable[[Array, Array], T]) -> list[T]:
         """What is made of all pairs, given their positions, in the order of the tasks."""
         parts: list[list[T]] = [[] for _ in self._tasks]
         work = Work(self.program, self._test, self._layout, (r, s), self._window.lower, self._window.width)
-        self.comparisons = search(work, self._tasks, lambda task, a, b: parts[task].append(made(a, b)), self.crew)
+        with self._timed("search"):
+            self.comparisons = search(work, self._tasks, lambda task, a, b: parts[task].append(made(a, b)), self.crew)
         return [part for task in parts for part in task]
