@@ -127,7 +127,7 @@ class Searcher:
             own, other, out, out_others = layout.s, layout.r, out_s, out_r
         cursor.position, cursor.last, cursor.inside, cursor.compared = task.first, task.last, -1, 0
         cursor.offset, cursor.strict, cursor.others = task.offset, task.strict, len(other.side)
-        cursor.full, tree = PAIRS - LANES, layout.tree
+        cursor.full, tree = PAIRS, layout.tree
         while cursor.position < task.last:
             cursor.pairs = frame[words.FIRST_PAIR]
             if tree is None:
