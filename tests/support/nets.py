@@ -26,6 +26,7 @@ import streamjoin as sj
 from cells import Cluster, spec_of
 from streamjoin import spark
 from streamjoin.cli.main import app, main
+from streamjoin.spark.spec import JoinSpec
 from streamjoin.testing import cases
 
 GOLDEN = Path(__file__).parents[1] / "data" / "nets.json"
@@ -35,6 +36,14 @@ WINDOWS = {
     "interval": sj.interval(-5, 9),
     "half open": sj.interval(-5, 9, closed="left"),
     "slices": sj.tumbling(13),
+}
+KINDS: dict[str, dict[str, Any]] = {
+    "left": {"how": "left"},
+    "full": {"how": "full"},
+    "semi": {"how": "semi"},
+    "backward": {"take": "backward", "how": "left"},
+    "best": {"take": sj.min_by("abs(r.x - s.a)", k=2)},
+    "aggregate": {"aggregate": {"n": "count(*)", "high": "max(s.a - r.x)"}, "select": "r.rid"},
 }
 SQL = [case for case in cases.CASES if isinstance(case.on, str)]  # bytecode differs from Python to Python
 
@@ -48,6 +57,7 @@ def observed() -> dict[str, Any]:
         "json": json_fields(),
         "signatures": signatures(),
         "manifest": manifest(),
+        "manifest of a left join": manifest(how="left"),
         "explain": explanations(),
     }
     return dict(json.loads(json.dumps(found)))
@@ -105,12 +115,17 @@ def signatures() -> dict[str, dict[str, str]]:
     found = {case.name: spec_of(case.on, 10).signature for case in SQL}
     band = cases.BY_NAME["band_2d"].on
     found |= {f"band_2d, {name}": spec_of(band, window).signature for name, window in WINDOWS.items()}
+    found |= {f"equality, {name}": _spec("equality", kind).signature for name, kind in KINDS.items()}
     return found
 
 
-def manifest() -> dict[str, Any]:
+def _spec(name: str, kind: dict[str, Any]) -> JoinSpec:
+    return spec_of(cases.BY_NAME[name].on, 10, **kind)
+
+
+def manifest(**kind: Any) -> dict[str, Any]:
     """What the first cell's manifest says after two micro-batches, but for sizes and digests of compressed rows."""
-    cluster = Cluster(spec_of(cases.BY_NAME["band_2d"].on, 10), None)
+    cluster = Cluster(_spec("band_2d", kind), None)
     rows = {side: cases.long_stream(side, 5, 60, 1, True) for side in "rs"}
     for k in (0, 30):
         cluster.batch(rows["r"][k : k + 30], rows["s"][k : k + 30])
