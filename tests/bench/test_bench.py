@@ -55,6 +55,14 @@ def peers() -> None:
 
 
 @pytest.mark.usefixtures("peers")
+def test_kinds_of_joins_agree_with_each_other() -> None:
+    answer = figures("bench", "tables", "--how", "all", "--job", "equi", "--rows", "2000", "--rounds", "1")
+    kinds = {run["kind"]: run["rows_out"] for run in answer["runs"] if run["job"] == "equi"}
+    assert kinds["left"] == kinds["inner"] + kinds["anti"] and kinds["semi"] + kinds["anti"] == 2000
+    assert {run["kind"] for run in answer["runs"] if run["job"] == "asof"} == {"streamjoin", "polars", "duckdb"}
+
+
+@pytest.mark.usefixtures("peers")
 def test_tables_agree_with_other_engines() -> None:
     answer = figures("bench", "tables", "--rows", "5000", "--rounds", "1", "--engines", "duckdb,polars")
     assert set(answer["peer_seconds"]) == {"duckdb", "polars"}

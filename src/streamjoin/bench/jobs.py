@@ -194,3 +194,5 @@ JOBS: Mapping[str, Job] = MappingProxyType(
         "skew": Job("r.x = s.a", _skewed, MICROSECONDS // 2, equal=(("x", "a"),)),
     }
 )
+DENSE = Job("r.x = s.a", _numbers(15_000), 300 * MICROSECONDS, equal=(("x", "a"),))
+"""Some twenty partners for every row: for kinds of joins that build no pairs."""

@@ -94,11 +94,18 @@ def tables(
         str | None, typer.Option(help="Peers with commas between them: duckdb,polars,datafusion,chdb; all installed.")
     ] = None,
     limit: Annotated[float, typer.Option(min=1, help="Seconds after which a call is given up.")] = 120.0,
+    how: Annotated[
+        str | None,
+        typer.Option(help="Kinds of join instead, in times of inner: left,semi,anti,take,count,asof, or all."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Two whole tables against other engines, each in its best phrasing and its own process, in turns."""
     from streamjoin.bench import tables_bench
 
+    if how is not None:
+        _kinds(_words(job), _words(how), rows, rounds, as_json)
+        return
     names = None if engines is None else _words(engines)
     figures = tables_bench.tables(_words(job), rows, rounds, names, limit, _note)
     if as_json:
@@ -112,6 +119,21 @@ def tables(
         print(
             f"{run['job']:<16} {run['engine']:<11} {run['seconds']:>8.3f} s  first {run['first_seconds']:>8.3f} s "
             f"{run['peak_mb']:>7,.0f} MB {run['rows_out']:>12,} rows" + (f"  {ratio:,.2f} x ours" if ratio else "")
+        )
+    print(f"{'machine':<22} {figures['machine']}")
+
+
+def _kinds(jobs: tuple[str, ...], hows: tuple[str, ...], rows: int, rounds: int, as_json: bool) -> None:
+    from streamjoin.bench import table_kinds
+
+    figures = table_kinds.kinds(jobs, hows, rows, rounds, _note)
+    if as_json:
+        print(json.dumps(figures))
+        return
+    for run in figures["runs"]:
+        print(
+            f"{run['job']:<10} {run['kind']:<11} {run['seconds']:>8.3f} s {run['rows_out']:>12,} rows "
+            f"{run['ratio']:>7.2f}, {run['cpu_ratio']:.2f} of CPU time"
         )
     print(f"{'machine':<22} {figures['machine']}")
 

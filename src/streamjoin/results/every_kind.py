@@ -21,9 +21,10 @@ from streamjoin.kinds import FORWARD, NEAREST
 from streamjoin.plan.columns import SIDES
 from streamjoin.plan.plan import Plan
 from streamjoin.predicate.tree import columns
+from streamjoin.predicate.types import INT64
 from streamjoin.results.aggregate import Accumulator, Choice, accumulator
 from streamjoin.results.best import Best, scores_by_time, scores_of
-from streamjoin.results.computed import Computed, as_arrow
+from streamjoin.results.computed import Computed, as_arrow, to_array
 from streamjoin.results.kinds import none_matched, unmatched
 from streamjoin.results.reduce import LAST, count_pairs, mark
 from streamjoin.results.rows import take_rows
@@ -86,8 +87,16 @@ class Outcome:
 class KindJoin:
     """One join of two tables, of any kind."""
 
-    def __init__(self, plan: Plan, tables: tuple[pa.Table, pa.Table], source: Source | None, ordered: bool) -> None:
-        """`source`: None if it is known already which partners are chosen."""
+    def __init__(
+        self,
+        plan: Plan,
+        tables: tuple[pa.Table, pa.Table],
+        source: Source | None,
+        ordered: bool,
+        count: Callable[[], Array] | None = None,
+    ) -> None:
+        """`source`: None if it is known already which partners are chosen. `count`: a quicker way to count partners."""
+        self._count = count or self._count_pairs
         self.plan, self.kind, self._tables, self._ordered = plan, plan.kind, tables, ordered
         self._source: Source = NoPairs() if source is None else source
         self._sizes = tables[0].num_rows, tables[1].num_rows
@@ -146,13 +155,18 @@ class KindJoin:
         """When it is certain that a tuple has no partner."""
         return self.plan.window.ends(SIDES[side], at)
 
+    def _count_pairs(self) -> Array:
+        """By row of r: how many partners it has."""
+        counts = self._source.parts(lambda: np.zeros(self._sizes[0], np.int64))
+        self._source.each(lambda r, s: count_pairs(counts.mine(), r))
+        return np.asarray(np.sum(counts.all(), axis=0))
+
     def _alone(self) -> Outcome:
         """semi and anti: rows of r."""
         keeps = self.kind.how.keeps[0]
         if not self._ordered or keeps:
-            matched = none_matched(self._sizes[0])
-            self._source.each(lambda r, s: mark(matched, r))
-            rows = np.flatnonzero(matched == (0 if keeps else 1))
+            counts = self._count()
+            rows = np.flatnonzero(counts == 0 if keeps else counts > 0)
             times = self._ends(0, self.times[0][rows]) if self._ordered else None
             return Outcome((rows, np.full(len(rows), -1)), {}, times)
         times_r, times_s = self.times
@@ -207,6 +221,8 @@ class KindJoin:
     def _aggregate(self) -> Outcome:
         """One row per r, from values that are added up pair by pair."""
         n, times, wanted = self._sizes[0], self.times, self.kind.aggregate
+        if not any(aggregate.args for aggregate in wanted):
+            return self._counted(self._count(), times)
         nodes = tuple(dict.fromkeys(a.args[-1] for a in wanted if a.args))
         computed = Computed(nodes, *self._tables)
         threads = self._source.parts(lambda: (np.zeros(n, np.int64), [accumulator(a, n, times) for a in wanted]))
@@ -228,6 +244,13 @@ class KindJoin:
         aggregated = {total.aggregate.name: self._result(total, rows) for total in totals}
         ends = self._ends(0, times[0][rows]) if self._ordered else None
         return Outcome((rows, np.full(len(rows), -1)), aggregated, ends)
+
+    def _counted(self, counts: Array, times: Rows) -> Outcome:
+        """Nothing but counts of partners."""
+        rows = np.arange(len(counts)) if self.kind.how.keeps[0] else np.flatnonzero(counts)
+        found = to_array(counts[rows], None, INT64)
+        ends = self._ends(0, times[0][rows]) if self._ordered else None
+        return Outcome((rows, np.full(len(rows), -1)), {a.name: found for a in self.kind.aggregate}, ends)
 
     def _result(self, total: Accumulator, rows: Array) -> pa.Array:
         if not isinstance(total, Choice):

@@ -27,13 +27,13 @@ from streamjoin.plan.plan import Plan, make_plan
 from streamjoin.plan.shape import SCAN, Shape, Tables, shapes
 from streamjoin.plan.statistics import Dimension, equal_share
 from streamjoin.results.kinds import none_matched, unmatched
-from streamjoin.results.reduce import mark
+from streamjoin.results.reduce import count_pairs, mark
 from streamjoin.results.rows import gather, side_by_side
 from streamjoin.results.schema import columns, result_schema
 from streamjoin.results.selected import Assembly, beside, needed
 from streamjoin.tables.asof import AS_OF, AsOf, possible
 from streamjoin.tables.crew import Crew, PerThread, crew
-from streamjoin.tables.gather import ResultRows, Tuples, in_order, rows_in_order
+from streamjoin.tables.gather import Piece, ResultRows, Tuples, in_order, rows_in_order
 from streamjoin.tables.layout import Layout, lay_out
 from streamjoin.tables.prune import prune
 from streamjoin.tables.search import Test, Work, search, tasks
@@ -119,7 +119,7 @@ def _join_kind(
             and not is_foreign_frame(frames[0])
         ):
             return join.outer(assembly)
-        found = KindJoin(plan, both, join, ordered).run()
+        found = KindJoin(plan, both, join, ordered, join.count).run()
     return assembly.result(found.rows, found.aggregated)
 
 
@@ -269,6 +269,16 @@ class WholeJoin:
         r, s = self._tuples(0)
         self._search(r, s, lambda a, b: consume(r.numbers(a), s.numbers(b)))
 
+    def count(self) -> Array:
+        """By row of r: how many partners it has."""
+        r, s = self._tuples(0)
+        threads = self.parts(lambda: np.zeros(len(self._layout.r.side), np.uint32))
+        self._search(r, s, lambda a, b: count_pairs(threads.mine(), a))
+        counts = np.zeros(self.tables["r"].num_rows, np.int64)
+        every = np.arange(len(self._layout.r.side), dtype=np.uint32)
+        counts[r.numbers(every)] = np.sum(threads.all(), axis=0, dtype=np.int64)
+        return counts
+
     def outer(self, assembly: Assembly) -> pa.Table:
         """The rows of all pairs with the wanted columns, and those without a partner on the sides that are kept."""
         keeps, wanted = self.plan.kind.how.keeps, assembly.wanted
@@ -277,20 +287,28 @@ class WholeJoin:
         layout = self._layout.r, self._layout.s
         matched = [none_matched(len(side.side)) for side in layout]
 
-        def made(a: Array, b: Array) -> pa.Table:
+        fields = [field.with_name(f"{side}.{field.name}") for side, table in payload.items() for field in table.schema]
+        rows = ResultRows(r, s, pa.schema(fields))
+
+        def made(a: Array, b: Array) -> Piece:
             for side, positions in enumerate((a, b)):
                 if keeps[side]:
                     mark(matched[side], positions)
-            return beside(wanted, r.take(a), s.take(b))
+            return rows.put(a, b)
 
-        found = self._search(r, s, made)
+        whole, split = rows.table(self._search(r, s, made)), payload["r"].num_columns
+        parts = [
+            pa.table(columns, names=payload[side].column_names)
+            for side, columns in (("r", whole.columns[:split]), ("s", whole.columns[split:]))
+        ]
+        found = beside(wanted, parts[0], parts[1])
         alone = []
         for k, side in enumerate(layout):
             left = np.ones(self.tables["rs"[k]].num_rows, np.bool_)
             left[side.numbers(np.flatnonzero(matched[k]))] = False
             alone.append(np.flatnonzero(left) if keeps[k] else np.zeros(0, np.int64))
         none = np.zeros(0, np.int64)
-        return pa.concat_tables([*found, assembly.table(unmatched((none, none), *alone))])
+        return pa.concat_tables([found, assembly.table(unmatched((none, none), *alone))])
 
     def _tuples(self, expected: float, tables: dict[str, pa.Table] | None = None) -> tuple[Tuples, Tuples]:
         """Both sides in order, given how many result rows are expected, of these tables."""
