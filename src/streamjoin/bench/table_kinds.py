@@ -143,7 +143,7 @@ def _as_of(rows: int) -> dict[str, Run]:
         connection.register("r", r)
         connection.register("s", s)
         text = f"SELECT {wanted} FROM r ASOF JOIN s ON {on} AND r.t >= s.u"
-        found["duckdb"] = lambda: connection.execute(text).to_arrow_table()
+        found["duckdb"] = lambda: connection.sql(text).to_arrow_table()
     return found
 
 
