@@ -77,8 +77,9 @@ def test_parallel(algorithm: str, access: str, data: st.DataObject) -> None:
     """Workers change nothing: exactly one of them decides about a tuple, once."""
     workers = {} if algorithm in ("hells", "kang") else {"workers": data.draw(st.sampled_from([2, 3, 7, 1]))}
     group = data.draw(st.sampled_from(sorted(GROUPS)))
-    windows = time_windows if group == "by_time" else time_windows | count_windows
-    join = data.draw(stream_joins([BY_NAME["equality_band"]], windows, delays=[6, 0], kinds=GROUPS[group]))
+    counted = group != "by_time" and data.draw(st.booleans())
+    windows, delays = (count_windows, [1_000]) if counted else (time_windows, [6, 0])
+    join = data.draw(stream_joins([BY_NAME["equality_band"]], windows, delays=delays, kinds=GROUPS[group]))
     check(join, algorithm=algorithm, access=access, batch=data.draw(st.sampled_from([1, 4, 64])), **workers)
 
 
