@@ -103,7 +103,7 @@ def _device(wanted: int | str | None) -> dict[str, Any]:
 
 
 def _on_spark(left: Any, right: Any) -> bool:
-    """Are both Spark DataFrames? They can only be so if somebody has imported PySpark."""
+    """Are both Spark DataFrames? They can only be if PySpark has been imported."""
     if "pyspark" not in sys.modules:
         return False
     found = [type(data).__module__.startswith("pyspark.sql") for data in (left, right)]

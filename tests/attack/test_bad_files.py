@@ -87,8 +87,8 @@ CASES: dict[str, tuple[bytes, str | list[dict[str, Any]]]] = {
     "surrogate_bytes.ndjson": (b'{"ts": 1, "a": "\xed\xa0\x80"}\n', "0xed is not UTF-8"),
     "utf8.ndjson": ('{"ts": 1, "ä": "ü€😀\U0010ffff"}\n'.encode(), [{"ts": 1, "ä": "ü€😀\U0010ffff"}]),
     "utf16.ndjson": ('{"ts": 1}\n'.encode("utf-16"), "those of UTF-16.*--left-encoding utf-16"),
-    "nul.ndjson": (b'{"ts": 1, "a": "x\x00y"}\n', "line 1, byte 18: the byte 0x00 may not stand there"),
-    "nul_tail.ndjson": (b'{"ts": 1}\n' + bytes(4096), "line 2, byte 1: the byte 0x00 may not stand there"),
+    "nul.ndjson": (b'{"ts": 1, "a": "x\x00y"}\n', "line 1, byte 18: the byte 0x00 is not allowed there"),
+    "nul_tail.ndjson": (b'{"ts": 1}\n' + bytes(4096), "line 2, byte 1: the byte 0x00 is not allowed there"),
     "nul_escaped.ndjson": (b'{"ts": 1, "a": "x\\u0000y"}\n', [{"ts": 1, "a": "x\0y"}]),
     "control.ndjson": (b'{"ts": 1, "a": "x\x01"}\n', "the byte 0x01 may not"),
     "surrogate.ndjson": (b'{"ts": 1}\n{"ts": 1, "a": "\\ud800"}\n', r"line 2: .*half a surrogate pair"),
@@ -197,7 +197,7 @@ CASES: dict[str, tuple[bytes, str | list[dict[str, Any]]]] = {
     "empty.arrow": (b"", "is empty"),
     "whole.arrows": (arrow_stream(2), [{"ts": 0}, {"ts": 1}]),
     "padded.arrows": (arrow_stream(2) + bytes(56), [{"ts": 0}, {"ts": 1}]),
-    "cut_between_batches.arrows": (arrow_stream(2)[:-8], "the mark at the end of the stream is missing"),
+    "cut_between_batches.arrows": (arrow_stream(2)[:-8], "the end-of-stream marker is missing"),
     "two_streams.arrows": (arrow_stream(2) + arrow_stream(2), "something follows the end of the stream at byte"),
 }
 
@@ -450,7 +450,7 @@ def test_lost_columns_are_said_once_and_counted(folder: Path) -> None:
         ("-o s.ndjson", 'the output "s.ndjson" is the right input "s.ndjson" too'),
         ("-o link.csv", 'the output "link.csv" is the left input "r.csv" too'),
         (f"-o {'x' * 300}.csv", "File name too long"),
-        ("-o .", "is not told by its name"),
+        ("-o .", "cannot be told from its name"),
         ("-o . --output-format csv", 'the output "." is a folder'),
         ("-o r.csv/out.csv", "does not exist"),
         ("-o out.csv --left-encoding latin-99", '--left-encoding "latin-99" is not an encoding'),

@@ -120,7 +120,7 @@ def test_a_device_that_computes_wrongly_is_refused(fresh: Path, monkeypatch: pyt
             joined()
         said = str(caught.value)
         device = choice.devices()[0]
-        assert said.startswith(f"no join is made on the OpenCL device {device.name} of {device.platform.name}, which")
+        assert said.startswith(f"cannot join on the OpenCL device {device.name} of {device.platform.name}, which")
         assert "which failed its test: wrong results for r.b <= s.b, r probing; " in said
         assert "pip install intel-opencl-rt intel-cmplr-lib-rt" in said and 'algorithm="grid"' in said
     with pytest.raises(DeviceError, match="failed its test"):

@@ -174,7 +174,7 @@ def test_a_checkpoint_belongs_to_one_pipeline(tmp_path: Path) -> None:
         check_checkpoint(str(checkpoint), {**request, "--left-schema": "x INT"}, output)
     (checkpoint / "commits").mkdir()
     (checkpoint / "commits" / "0").touch()
-    with pytest.raises(OptionError, match="has results behind it"):
+    with pytest.raises(OptionError, match="has produced results"):
         check_checkpoint(str(checkpoint), request, output)
     (tmp_path / "out" / "_spark_metadata").mkdir(parents=True)
     assert check_checkpoint(str(checkpoint), request, output) == request

@@ -53,7 +53,7 @@ class Fifo:
             self._pieces.append((self.head, int(np.max(piece))))
 
     def expire(self, horizon: int) -> None:
-        """Tuples below a place are met by nobody; they go a piece at a time."""
+        """Drops tuples that no arrival can meet any more, a piece at a time."""
         while self._pieces and self._pieces[0][1] < horizon:
             self.first = self._pieces.popleft()[0]
 

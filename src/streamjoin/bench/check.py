@@ -37,7 +37,7 @@ def check(file: Path, jobs: Sequence[str], rounds: int, engines: Sequence[str] |
     kept = json.loads(file.read_text(encoding="utf-8"))
     known = {job: ratios for job, ratios in kept["ratios"].items() if "all" in jobs or job in jobs}
     if not known:
-        raise OptionError(f"{file} has nothing of {', '.join(jobs)}; it has {', '.join(kept['ratios'])}")
+        raise OptionError(f"{file} has no figures for {', '.join(jobs)}, only for {', '.join(kept['ratios'])}")
     figures = tables(tuple(known), kept["rows"], rounds, engines, note=note)
     ratios: Ratios = figures["ratios"]
     if suspects := sorted({fall["job"] for fall in fallen(known, ratios)}, key=list(JOBS).index):

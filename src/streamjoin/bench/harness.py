@@ -53,7 +53,7 @@ class Case:
     push: int = 1024  # tuples given to the join at a time
 
 
-watchers: list[Callable[[BareJoin], None]] = []  # are told of every join that a benchmark opens
+watchers: list[Callable[[BareJoin], None]] = []  # called with every join that a benchmark opens
 
 
 class BareJoin:

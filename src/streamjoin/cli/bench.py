@@ -1,4 +1,4 @@
-"""`streamjoin bench`: the benchmarks, each of which checks its result before it prints a figure."""
+"""`streamjoin bench`: the benchmarks. Each verifies its result before it prints a figure."""
 
 from __future__ import annotations
 

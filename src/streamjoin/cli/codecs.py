@@ -85,7 +85,7 @@ def _check_end(stream: Any) -> None:
     end = stream.tell()
     stream.seek(max(0, end - len(_ARROW_END)))
     if stream.read(len(_ARROW_END)) != _ARROW_END:
-        raise ValueError("the mark at the end of the stream is missing, so batches may be")
+        raise ValueError("the end-of-stream marker is missing, so batches may be missing, too")
     if stream.read().strip(b"\0"):
         raise ValueError(f"something follows the end of the stream at byte {end:,}, perhaps another stream")
 

@@ -31,7 +31,7 @@ def choose_format(name: str, asked: str | None, what: str, flag: str) -> Format:
     if asked is not None:
         raise FileError(f'{flag} "{asked}" is not a format, {suggest(asked, SUFFIXES)} Formats: {KNOWN}')
     where = f"{what} (standard stream)" if name == STANDARD else f'{what} "{name}"'
-    raise FileError(f"the format of the {where} is not told by its name; give {flag}. Formats: {KNOWN}")
+    raise FileError(f"the format of the {where} cannot be told from its name; give {flag}. Formats: {KNOWN}")
 
 
 def choose_encoding(format: Format, asked: str | None, flag: str) -> str:
@@ -63,7 +63,7 @@ class Source:
             table = codecs.read(self.format.kind, stream, codecs.TextOptions(time, nulls), gaps)
         if not table.num_rows and not _typed(table.schema):
             raise FileError(
-                f"{self} has no rows, and {self.format.kind} without rows tells no column types; "
+                f"{self} has no rows, and {self.format.kind} without rows has no column types; "
                 "store a side that may be empty as Parquet or Arrow"
             )
         return table
@@ -77,7 +77,7 @@ class Source:
             return codecs.read_schema(self.format.kind, pa.OSFile(self.name))
 
     def _bytes(self) -> pa.Buffer:
-        """All bytes in memory: a mapped file that somebody cuts short would kill the process."""
+        """All bytes in memory: if a mapped file were truncated, the process would crash."""
         if self.name == STANDARD:
             return self._not_empty(_owned(sys.stdin.buffer.read()))
         with Path(self.name).open("rb") as file:

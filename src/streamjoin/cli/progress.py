@@ -17,7 +17,7 @@ from streamjoin.interrupts import Thread, await_end, start
 if TYPE_CHECKING:
     from streamjoin.spark.pipeline.pipeline import Figures
 
-EVERY = 5.0  # seconds between two lines where nobody watches
+EVERY = 5.0  # seconds between two lines if there is no terminal
 RECENT = 10  # batches that rates are taken over
 REMIND = 10.0  # seconds without a line after which what takes long is named again
 NAP = 0.1
@@ -33,7 +33,7 @@ class Stage(Protocol):
 
 @contextmanager
 def progress(also: Callable[[str], None] = lambda text: None) -> Iterator[Stage]:
-    """Shows stages on a terminal; `also` is told each of them everywhere."""
+    """Shows stages on a terminal; `also` is called with each of them in any case."""
     if not sys.stderr.isatty():
 
         def note(text: str, steps: int | None = None) -> Callable[[int], None]:
@@ -96,7 +96,7 @@ class Block:
             await_end([self._thread])
 
     def show(self, stage: str, rows: list[tuple[str, str]], rate: float | None = None) -> None:
-        """What is being done, its figures, and the rate of which a small curve is drawn."""
+        """The current stage, its figures, and a small curve of the rate."""
         new = stage != self._stage
         if new:
             self._stage, self._since = stage, time.monotonic()
@@ -114,7 +114,7 @@ class Block:
             print(text, file=sys.stderr, flush=True)
 
     def _remind(self) -> None:
-        """Names what takes long, where nobody sees a block."""
+        """Prints the name of a long stage if there is no terminal."""
         while not self._over:
             time.sleep(NAP)
             if self._stage and time.monotonic() - self._printed >= REMIND:

@@ -15,7 +15,7 @@ def standard_streams() -> Iterator[None]:
     """Nothing that becomes of standard error ends the program; what becomes of standard output is known at its end.
 
     A stream that is closed gets its number back, before a file of ours has it and with it what is printed: standard
-    input is then empty, standard error goes nowhere, and whoever writes to standard output fails.
+    input is then empty, standard error goes nowhere, and writing to standard output fails.
     """
     for number, flags in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
         try:

@@ -83,7 +83,7 @@ def check_ndjson(data: memoryview) -> kernel.Look:
         raise TextError(f"{where}: 0x{data[seen.at]:02x} is not UTF-8", _ENCODING)
     if seen.fault == kernel.DEEP:
         raise TextError(
-            f"line {seen.line}: lists and objects are nested {seen.count:,} deep, and {DEEPEST} are read",
+            f"line {seen.line}: lists and objects are nested {seen.count:,} deep, and {DEEPEST} are supported",
             "Flatten them, or store the deeper ones as text",
         )
     if seen.fault == kernel.UNFINISHED:
@@ -91,7 +91,7 @@ def check_ndjson(data: memoryview) -> kernel.Look:
     if seen.fault == kernel.UNCLOSED:
         raise TextError(f"{where}: the text that begins there is not closed on its line")
     if seen.fault == kernel.STRAY:
-        raise TextError(f"{where}: the byte 0x{data[seen.at]:02x} may not stand there")
+        raise TextError(f"{where}: the byte 0x{data[seen.at]:02x} is not allowed there")
     raise TextError(
         f"{where}: an object should begin there",
         "One JSON object per line is needed; if it is of another format, name that with --{side}-format",
@@ -239,7 +239,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for name, value in pairs:
         for word in (name, value):
             if isinstance(word, str) and _SURROGATE.search(word):
-                raise TextError(f"{json.dumps(word)[:40]} has half a surrogate pair, which is no character")
+                raise TextError(f"{json.dumps(word)[:40]} has half a surrogate pair, which is not a character")
         if name in found:
             raise TextError(f'the key "{name}" is there twice', "Leave one of them out")
         if isinstance(value, float) and math.isinf(value):

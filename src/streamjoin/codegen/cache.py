@@ -1,6 +1,6 @@
 """Generated modules, and where their machine code is kept: digests of sources, and the folder.
 
-A generated module is made from its text in memory; nothing is ever imported from a file that somebody may have changed.
+A generated module is made from its text in memory; nothing is ever imported from a file that may have been changed.
 Its name is a digest of the text and of all that the text imports from this package, so that machine code, which is kept
 under that name (`codegen/jit.py`), is that of these very sources.
 """
@@ -107,8 +107,8 @@ def _named(text: str) -> frozenset[str]:
         there = [name for name in some if _source(name) is not None]
         if some and not there:
             raise FileError(
-                f"the source of {some[0]} is not to be found, and without it nobody can tell whether machine "
-                "code is out of date; install the package with its .py files"
+                f"the source of {some[0]} was not found; without it, machine code that is out of date cannot be "
+                "recognised. Install the package with its .py files"
             )
         found += there
     return frozenset(found)

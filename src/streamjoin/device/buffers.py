@@ -147,7 +147,7 @@ class Bitmap:
         self._mapped: Any = None
 
     def make_room(self, words: int) -> None:
-        """For so many words of results; nobody uses it now."""
+        """Makes room for so many words of results. The bitmap is free."""
         if words <= self._room:
             return
         cl, self._room = opencl(), 1 << (words - 1).bit_length()

@@ -20,7 +20,7 @@ def context_of(device: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def built(device: Any, text: str) -> Any:
-    """The program on a device; a failure is told with the compiler's log."""
+    """The program on a device; a failure is reported with the compiler's log."""
     cl = opencl()
     try:
         with warnings.catch_warnings():

@@ -37,7 +37,7 @@ def _platforms() -> list[Any]:
     """All drivers, among them Intel's for CPUs if its wheel is installed here.
 
     The wheel's own entry names a folder that does not exist. A loader reads entries once, from one folder: it gets a
-    folder with those of the system and a right one. Whoever chose a folder by a variable has chosen.
+    folder with those of the system and a right one. A folder that the user has set by a variable is kept.
     """
     cl = opencl()
     # PoCL keeps machine code, without HOME in /tmp/pocl, where anybody may have put some.
@@ -93,12 +93,12 @@ def choose(wanted: int | str | None) -> Any:
                 warnings.warn(f"passed over the OpenCL device {passed_over}", RuntimeWarning, stacklevel=2)
             return found[index]
         reasons.append(f"{found[index].name} of {found[index].platform.name}, which failed its test: {reason}")
-    raise DeviceError(f"no join is made on the OpenCL device {'; nor on '.join(reasons)}; {REMEDY}")
+    raise DeviceError(f"cannot join on the OpenCL device {'; nor on '.join(reasons)}; {REMEDY}")
 
 
 def _meant(found: list[Any], wanted: int | str | None) -> list[int]:
     """The indices of all devices that `device=` can mean, the best one first."""
-    # PoCL comes last: whoever installed another driver for the CPU has done so because it is faster.
+    # PoCL comes last: another driver for the CPU was installed on purpose, because it is faster.
     order = sorted(range(len(found)), key=lambda k: (kind(found[k]) != "gpu", "Portable" in found[k].platform.name))
     if wanted is None:
         return order
@@ -111,7 +111,7 @@ def _meant(found: list[Any], wanted: int | str | None) -> list[int]:
         raise OptionError(f"device={wanted!r} must be an index, a type ({', '.join(TYPES)}) or a part of a name")
     if not meant:
         listed = "; ".join(f"{k}: {device.name} ({kind(device)})" for k, device in enumerate(found))
-        raise OptionError(f"device={wanted!r} is not here; there is {listed}")
+        raise OptionError(f"no device matches device={wanted!r}; available: {listed}")
     return meant
 
 

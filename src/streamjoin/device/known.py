@@ -330,7 +330,7 @@ def _identity(indices: list[int]) -> str:
 
 
 def _processor() -> str:
-    """Its name and what it can do, where that is told."""
+    """Its name and its capabilities, where the driver reports them."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,6 +1,6 @@
 """HELLS-Join on an OpenCL device: it stages batches, and puts comparisons and additions into the windows' queues.
 
-Called by whoever pushes, one thread at a time; takes and answers what the driver of the parallel joins does. See
+Called by the pushing thread, one at a time, like the driver of the parallel joins. See
 `algorithms/hells.py` for the picture.
 """
 
@@ -160,7 +160,7 @@ class Hells(Engine):
         return explain
 
     def _free(self, home: queue.SimpleQueue[Bitmap]) -> Bitmap:
-        """A bitmap that nobody uses; waits for one."""
+        """A free bitmap; waits for one."""
         while True:
             self.check()
             try:

@@ -220,7 +220,7 @@ def ticks_of(array: pa.Array, name: str, unit: str) -> Array:
     if array.null_count:
         row = int(np.argmax(as_numpy(array.is_null())))
         raise DataError(
-            f"{name} is null in row {row} of {len(array)}: a tuple without a time lies in no window; "
+            f"{name} is null in row {row} of {len(array)}: a tuple without a time belongs to no window; "
             "filter such rows out before joining"
         )
     try:

@@ -302,9 +302,9 @@ class Join(Reading):
                 return
             self._raise_failure()
         if self._failure is not None:
-            raise ClosedError(f"the join has failed and takes nothing more: {self._failure}") from self._failure
+            raise ClosedError(f"the join has failed and accepts no more data: {self._failure}") from self._failure
         if self._closed:
-            raise ClosedError("the join is closed and takes nothing more; create a new Join")
+            raise ClosedError("the join is closed and accepts no more data; create a new Join")
 
     def _operate(self, action: Callable[..., None], *arguments: Any) -> None:
         """Runs an operation alone, and as a whole or not at all.

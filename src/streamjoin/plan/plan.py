@@ -153,12 +153,12 @@ def make_plan(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static
 
 
 def _check_unbounded(within: Asked, kind: Kind, analysis: Analysis) -> None:
-    """Refuses streams whose tuples would be kept for ever."""
+    """Refuses streams whose tuples would be kept forever."""
     if isinstance(within, Every) and kind.take.name == BACKWARD and analysis.equalities:
         return  # one version per key is kept
     if isinstance(within, Every):
         raise WindowError(
-            'streams need a window, as within="15 minutes", or their tuples would be kept for ever; without one only '
+            'streams need a window, as within="15 minutes", or their tuples would be kept forever; without one only '
             'take="backward" with an equality, as in on="r.key = s.key", or two tables'
         )
     raise WindowError(f'{within!r} has no limit that is the same for all tuples; give one, as most="1 hour"')

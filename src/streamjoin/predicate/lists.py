@@ -69,7 +69,7 @@ def _tokens(text: str) -> list[Any]:
     from sqlglot.errors import SqlglotError
 
     if len(text) > MAX_LENGTH:
-        raise PredicateError(f"the list has {len(text):,} characters, and at most {MAX_LENGTH:,} are read")
+        raise PredicateError(f"the list has {len(text):,} characters; at most {MAX_LENGTH:,} are allowed")
     try:
         tokens = Dialect.get_or_raise("spark").tokenize(text)
     except SqlglotError:

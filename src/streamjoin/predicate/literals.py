@@ -100,7 +100,7 @@ def _zone(name: str, text: str) -> dt.tzinfo | None:
 def check_interval(text: str) -> None:
     """Refuses a text that is too long for an interval."""
     if len(text) > _LONGEST:
-        raise PredicateError(f"INTERVAL '{cut(text)}' has {len(text):,} characters; at most {_LONGEST} are read")
+        raise PredicateError(f"INTERVAL '{cut(text)}' has {len(text):,} characters; at most {_LONGEST} are allowed")
 
 
 def parse_interval(text: str, unit: str | None = None, to: str | None = None) -> dt.timedelta:

@@ -60,7 +60,7 @@ def resolve(tree: Node, schema_r: pa.Schema, schema_s: pa.Schema) -> Node:
         typed = cast_to(typed, BOOL)
     if typed.type != BOOL:
         raise PredicateError(
-            f"not a predicate: {show(typed)} is no condition; compare it with something, as in r.x <= s.y"
+            f"not a predicate: {show(typed)} is not a condition; compare it with something, as in r.x <= s.y"
         )
     return _settled(typed, resolver.unit)
 
@@ -197,7 +197,7 @@ class _Resolver:
         if t.kind == "int" and value is not None:
             low, high = int_range(t.bits)
             if not low <= value <= high:
-                raise PredicateError(f"the constant {shown(value)} is no {sql_name(t)} ({low} to {high})")
+                raise PredicateError(f"the constant {shown(value)} is not a valid {sql_name(t)} ({low} to {high})")
         if t.kind == "decimal" and value is not None and t.precision > 38:
             raise PredicateError(
                 f"the constant {cut(str(value))} has {t.precision:,} digits, and a decimal has at most 38; "
@@ -269,7 +269,7 @@ def _condition(what: str, node: Node) -> Node:
     if node.type == NULL:
         return cast_to(node, BOOL)
     if node.type != BOOL:
-        raise PredicateError(f"{what} needs conditions, but {show(node)} is none; compare it, as in ... <> 0")
+        raise PredicateError(f"{what} needs conditions, and {show(node)} is not one; compare it, as in ... <> 0")
     return node
 
 

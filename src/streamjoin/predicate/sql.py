@@ -46,7 +46,7 @@ def parse(text: str) -> Node:
     """
     if len(text) > MAX_LENGTH:
         raise PredicateError(
-            f"the predicate has {len(text)} characters and at most {MAX_LENGTH} are read; "
+            f"the predicate has {len(text)} characters; at most {MAX_LENGTH} are allowed; "
             "put long lists into a table and join that"
         )
     try:
@@ -86,7 +86,7 @@ def _syntax_tree(text: str) -> Any:
 def _parser() -> Any:
     """sqlglot's parser for Spark, but every function keeps its name and the order of its arguments.
 
-    What a function means is told by `operations`; sqlglot would turn log(2, x), ifnull or if into nodes of its own.
+    `operations` defines what a function means; sqlglot would turn log(2, x), ifnull or if into nodes of its own.
     """
     from sqlglot.dialects.dialect import Dialect
 

@@ -2,7 +2,7 @@
 
 The truth is in Spark's state store. A file is named by the digest of what the state store holds, so that a replay, an
 older run or another query can never be mistaken; it appears under its name only when it is whole. Every file may be
-deleted at any time: whoever misses one makes it again. Files that other code wrote, or that were written before the
+deleted at any time: a missing one is made again. Files that other code wrote, or that were written before the
 host last started and may not have reached the disk, are as good as missing. The folder is private (`folders.py`); where
 it cannot be, chunks are made from the state every time.
 """

@@ -31,8 +31,11 @@ from streamjoin.spark.wire import HEAVIEST, packets, unpack
 
 WATERMARK = "spark.watermarkDelayMs"  # the mark that withWatermark leaves on a column
 AT_ONCE = 1 << 16  # rows that are routed together
-UNSET = "200"  # shuffle partitions where nobody has chosen a number
-UNKNOWN, MOST = 16, 128  # cells of a stream there, and at most where somebody has; more would mean many copies
+UNSET = "200"  # Spark's default number of shuffle partitions
+UNKNOWN, MOST = (
+    16,
+    128,
+)  # cells of a stream by default; at most, if partitions were set: more mean many copies
 _names = count()
 
 
@@ -84,7 +87,7 @@ def _arrow_schema(schema: StructType, side: str) -> pa.Schema:
         except PySparkTypeError as error:
             raise SchemaError(
                 f"{side}.{field.name} has type {field.dataType.simpleString()}, which Spark cannot hand to Python; "
-                "cast it before the join, for example to STRING, and back behind it"
+                "cast it before the join, for example to STRING, and back after it"
             ) from error
     return pa.schema(fields)
 
@@ -134,7 +137,7 @@ def _check_stream(frames: dict[str, Any], spec: JoinSpec) -> None:
             )
         if WATERMARK not in (df.schema[name].metadata or {}) or not _watches(df):
             raise SchemaError(
-                f"{side}.{name} has no watermark, so its tuples would be kept for ever; add: "
+                f"{side}.{name} has no watermark, so its tuples would be kept forever; add: "
                 f'df_{side} = df_{side}.withWatermark("{name}", "10 seconds") (how late its rows may be). The result '
                 'of another join carries one in the column that result_time="..." names'
             )

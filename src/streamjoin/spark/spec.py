@@ -169,7 +169,7 @@ def make_spec(
     for side, schema in plan.schemas.items():
         taken = [name for name in schema.names if name.startswith(HIDDEN)]
         if taken:
-            raise SchemaError(f"{side}.{taken[0]}: names that begin with {HIDDEN} are taken; rename the column")
+            raise SchemaError(f"{side}.{taken[0]}: names that begin with {HIDDEN} are reserved; rename the column")
     plan = replace(plan, access=WHOLE, analysis=_limited(plan.analysis, plan.access), any_case=any_case)
     duty = duty_of(plan.kind)
     wishes = options.split, options.bucket

@@ -1,7 +1,7 @@
 """The driver: it alone knows the window. It writes arrivals onto the tapes, sends them in at the entries of the
 topology, and tells the opposite ends what has expired.
 
-Called by whoever pushes, one thread at a time. What it sends is in `algorithms/protocol.py`, to whom in `feed.py`.
+Called by the pushing threads, one at a time. `algorithms/protocol.py` defines the messages, `feed.py` who gets them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Side:
         self.expired = 0  # tuples below have expired
         self.announced = 0  # and the workers have been told so
         self.horizon = SINCE_EVER  # below it they lie
-        self.released = 0  # tuples below are read by nobody
+        self.released = 0  # no worker reads tuples below
 
 
 class Driver(Engine):
@@ -215,7 +215,7 @@ class Driver(Engine):
     def _close_windows(self, side: int, horizon: int, opposite: int) -> None:
         """Windows of rows: what arrives on the other side from now on does not meet tuples below the horizon.
 
-        Whoever carries such a tuple to a later one reads this first: it was written before the later one was sent.
+        A worker that carries such a tuple to a later one reads this first: it was written before that one was sent.
         """
         mine, tape = self._sides[side], self.tapes[side]
         while mine.open:

@@ -87,7 +87,7 @@ class Everyone(Dealt):
 
 
 class Shares(Everyone):
-    """Every worker gets all arrivals, each with a share of the other window. It is told of no expiry."""
+    """Every worker gets all arrivals, each with a share of the other window. It gets no expiry messages."""
 
     def arrive(self, side: int, first: int, stop: int, window: tuple[int, int]) -> None:
         queues, batch = self._queues[side].tolist(), self._stripe

@@ -6,7 +6,7 @@
                                         collector
 
 Concurrency is here, in `worker.py`, `ring.py`, `collector.py`, `eventcount.py` and `atomics.py`, and nowhere else. The
-driver is whoever pushes: one thread at a time. Workers run compiled code without the GIL and come back to Python only
+driver is the pushing thread, one at a time. Workers run compiled code without the GIL and come back to Python only
 to grow an index or to fail.
 """
 

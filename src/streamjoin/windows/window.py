@@ -1,4 +1,4 @@
-"""What a kind of window consists of: what the user asks for, and the same in ticks, as everybody else knows it."""
+"""What a kind of window consists of: what the user asks for, and the same in ticks for the rest of the package."""
 
 from __future__ import annotations
 

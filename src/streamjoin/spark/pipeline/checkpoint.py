@@ -35,7 +35,7 @@ def check_checkpoint(folder: str, words: dict[str, Any], output: Endpoint) -> di
             if before.get(option) != value and not (value is None and option in SETTLED):
                 raise OptionError(
                     f'--checkpoint "{folder}" belongs to a pipeline with {option} {_shown(before.get(option))}, not '
-                    f"{_shown(value)}; repeat that to go on, or name a new folder to begin anew"
+                    f"{_shown(value)}; repeat that to go on, or name a new folder to start over"
                 )
     elif not begun and path.is_dir() and any(path.iterdir()) and not note.exists():
         raise FileError(f'--checkpoint "{folder}" has other things in it; name an empty or a new folder')
@@ -49,7 +49,7 @@ def check_checkpoint(folder: str, words: dict[str, Any], output: Endpoint) -> di
             )
         if committed and not log.is_dir():
             raise OptionError(
-                f'--checkpoint "{folder}" has results behind it that are not in {output.option} "{output.place}"; '
+                f'--checkpoint "{folder}" has produced results that are not in {output.option} "{output.place}"; '
                 "name the output of that pipeline, or a new checkpoint"
             )
     return before if begun else None

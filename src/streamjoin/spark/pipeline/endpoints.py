@@ -52,7 +52,7 @@ def source(option: str, word: str, format: str | None, options: dict[str, str], 
         end = _kafka(option, word, options)
         if schema is None:
             raise OptionError(
-                f'{option} "{word}" carries JSON, which tells no types; give {option}-schema, as '
+                f'{option} "{word}" carries JSON, which has no column types; give {option}-schema, as '
                 f"{SCHEMA} or as the name of a file"
             )
         return end
@@ -120,14 +120,14 @@ def schema_json(option: str, text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
-        raise SchemaError(f"{option} begins as JSON but is none: {error}") from error
+        raise SchemaError(f"{option} looks like JSON but cannot be parsed: {error}") from error
     if not isinstance(found, dict) or not isinstance(found.get("fields"), list):
         raise SchemaError(f"{option} is JSON without a list of fields; write what df.schema.json() gives, or {SCHEMA}")
     return found
 
 
 def check_reachable(end: Endpoint) -> None:
-    """Refuses a Kafka broker that nobody listens at: Spark would wait for it for minutes."""
+    """Refuses an address where no Kafka broker listens: Spark would wait for minutes."""
     for address in end.place.split(",") if end.kind == "kafka" else ():
         host, _, port = address.rpartition(":")
         try:
@@ -202,7 +202,7 @@ def _folder(option: str, word: str, format: str | None, options: dict[str, str],
             )
         chosen = _format(option, format) if format else _told(word)
         if chosen is None:
-            raise OptionError(f'{option} "{word}": its format is not told by its name; give {option}-format')
+            raise OptionError(f'{option} "{word}": its format cannot be told from its name; give {option}-format')
         return Endpoint(option, "files", chosen, word, options=options)
     path = Path(word)
     if path.is_file():
@@ -224,7 +224,7 @@ def _folder(option: str, word: str, format: str | None, options: dict[str, str],
         chosen = kinds[0]
     if schema is None and not present:
         raise OptionError(
-            f'{option} "{word}" has no files yet that would tell the columns; give {option}-schema, as '
+            f'{option} "{word}" has no files yet to infer the columns from; give {option}-schema, as '
             f"{SCHEMA} or as the name of a file"
         )
     return Endpoint(option, "files", chosen, word, options=options)

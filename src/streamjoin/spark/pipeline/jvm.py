@@ -30,7 +30,7 @@ class Jvm:
             conf = SparkConf().setAll(list(settings.items()))
             launch: Any = launch_gateway  # has no types
             try:
-                with held():  # broken off halfway, it would leave a Java that nobody knows and that never ends
+                with held():  # interrupted halfway, it would leave an orphaned Java process that never ends
                     gateway = launch(conf, popen_kwargs={"start_new_session": True})
                     self._process = gateway.proc
                     SparkContext._ensure_initialized(gateway=gateway, conf=conf)

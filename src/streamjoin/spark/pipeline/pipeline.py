@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _SAME_SIGNAL = 0.5  # seconds between the ends of Java and the signal for Python, if both were sent one
 _LOOK = 0.25  # seconds between two looks at a running query
-_LAST_FIGURES = 5.0  # seconds to wait for what the listener is told about the last batch
+_LAST_FIGURES = 5.0  # seconds to wait for the listener's event about the last batch
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ def _writer(joined: Any, request: Request) -> Any:
 
 
 def _is_down(spark: Any) -> bool:
-    """Whether somebody else has stopped Spark; a Java that is told to end does so first."""
+    """Whether Spark was stopped from outside; a Java process that gets a signal stops it first."""
     from py4j.protocol import Py4JError
 
     try:
@@ -282,7 +282,7 @@ def _is_down(spark: Any) -> bool:
 
 
 def _leave(spark: Any, query: Any, listener: Any, figures: Figures) -> None:
-    """Stops what still runs. The listener is told a little later than the query ends."""
+    """Stops what still runs. The listener gets its last event a little after the query has ended."""
     last = None
     if query is not None:
         query.stop()

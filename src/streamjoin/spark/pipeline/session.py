@@ -58,7 +58,7 @@ class Cluster:
             "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # without rows there is nothing to do
         }
         if self.master.startswith("local"):
-            # Nobody else needs to reach the driver; a machine whose name does not resolve would not start at all.
+            # Only this machine connects to the driver. If the host's name did not resolve, Spark would not start.
             own |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
             own |= recommended(_cores(self.master))
             if not self.master.startswith("local-cluster"):
@@ -114,7 +114,7 @@ class Log:
             handle, name = tempfile.mkstemp(prefix="streamjoin-spark-", suffix=".log")
         except OSError as error:
             raise FileError(
-                f"there is no place for Spark's log: {reason(error)}; name a folder for temporary files with TMPDIR"
+                f"Spark's log cannot be written: {reason(error)}; name a folder for temporary files with TMPDIR"
             ) from error
         os.close(handle)
         self.path = Path(name)
@@ -178,7 +178,7 @@ def session(cluster: Cluster) -> Iterator[Any]:
             print(f"streamjoin: Spark's log is kept in {log.path}", file=sys.stderr)
         else:
             log.remove()
-        if isinstance(failure, Exception) or not java.is_ours:  # else it was a second signal, which waits for nobody
+        if isinstance(failure, Exception) or not java.is_ours:  # else it was a second signal
             _stop(spark, java)
         java.end()
         if failure is error:
@@ -238,7 +238,7 @@ def _not_started(cluster: Cluster, log: Log, error: Exception) -> StreamjoinErro
 
 
 def check_kafka(spark: Any, options: list[str]) -> None:
-    """Refuses Kafka without its connector, which the PySpark package does not bring."""
+    """Refuses Kafka without its connector, which the PySpark package does not include."""
     from py4j.protocol import Py4JError
 
     try:
@@ -246,6 +246,6 @@ def check_kafka(spark: Any, options: list[str]) -> None:
         spark._jvm.java.lang.Class.forName(_PROVIDER, False, loader)
     except Py4JError:
         raise OptionError(
-            f"{' and '.join(options)}: Kafka needs Spark's connector, which PySpark does not bring; add "
+            f"{' and '.join(options)}: Kafka needs Spark's connector, which PySpark does not include; add "
             f"--packages {CONNECTOR}:{spark.version} (from Maven Central), or its jars with --conf spark.jars=..."
         ) from None

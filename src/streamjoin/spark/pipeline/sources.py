@@ -129,7 +129,7 @@ def _files(spark: Any, end: Endpoint, columns: Any, malformed: str) -> Any:
             reason = str(words).strip().splitlines()[0]
             raise FileError(f'{end.option} "{end.place}" cannot be read as {end.format}: {reason}') from error
         if not columns.fields:
-            raise SchemaError(f'{end.option} "{end.place}" tells no columns; give {end.option}-schema')
+            raise SchemaError(f'{end.option} "{end.place}" has no columns to infer; give {end.option}-schema')
     options = dict(_READ.get(end.format, {}))
     if end.format == "csv":
         options["enforceSchema"] = "false"  # else columns are taken by position, whatever the header says

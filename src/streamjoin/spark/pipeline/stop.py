@@ -84,6 +84,6 @@ class Stop:
             raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(signalled(number))
         self.number = number
         for stream in self._terminals:
-            if not os.isatty(stream):  # it was closed; whoever writes there from now on would fail
+            if not os.isatty(stream):  # it was closed; further writes would fail
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         self._event.set()
