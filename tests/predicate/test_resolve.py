@@ -259,7 +259,7 @@ def test_printed_trees_resolve_to_themselves() -> None:
         ("nope = 1", SchemaError, 'neither r nor s has a column "nope"'),
         ("r.i", PredicateError, 'not a predicate: column "i" of r .int.'),
         ("1 + 1", PredicateError, "not a predicate"),
-        ("r.i AND r.o", PredicateError, 'AND needs conditions, but column "i" of r'),
+        ("r.i AND r.o", PredicateError, 'AND needs conditions, and column "i" of r'),
         ("NOT r.t", PredicateError, "NOT needs conditions"),
         ("CASE WHEN r.i THEN 1 END = 1", PredicateError, "CASE WHEN needs conditions"),
         ("r.t < 'a'", PredicateError, "text can only be compared with ="),
