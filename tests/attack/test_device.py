@@ -227,7 +227,7 @@ def test_a_device_that_fails_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(DeviceError, match="Bad of Worse, which failed its test: no good; pip install"):
         choice.choose(0)
     monkeypatch.setattr(known, "trouble", lambda index, device: "no good")
-    with pytest.raises(DeviceError, match=f"(Bad.*{real.name}|{real.name}.*Bad)"):
+    with pytest.raises(DeviceError, match=f"(Bad.*{re.escape(real.name)}|{re.escape(real.name)}.*Bad)"):
         choice.choose(None)
 
 
