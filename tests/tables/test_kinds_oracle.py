@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from streamjoin.errors import StreamjoinError
 from streamjoin.testing import laws, oracle, results, verdict
-from streamjoin.testing.cases import BY_NAME, Case, R, S, stream_of
+from streamjoin.testing.cases import BY_NAME, Case, R, S, long_stream, stream_of
 from streamjoin.testing.conformance import TIME, TableJoin
 from streamjoin.testing.kinds import AGGREGATES, BY_TIME, BY_VALUE, HOWS, KINDS, TAKES
 from streamjoin.testing.oracle import Everything, Interval, Row, TumblingRows, Valid, Validity
@@ -119,7 +119,7 @@ def test_a_validity_that_ends_before_it_starts() -> None:
 
 # What the result has.
 
-ROWS = {side: stream_of(side, [n * 7_654_321 for n in range(1, 13)], 1, 0, False) for side in "rs"}
+ROWS = {side: long_stream(side, 5, 40, 1, False) for side in "rs"}
 LEFT, RIGHT = to_table(ROWS["r"], R), to_table(ROWS["s"], S)
 
 
