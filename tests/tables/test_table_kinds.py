@@ -26,7 +26,8 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole, "SMALL", 0)
     monkeypatch.setattr(crew.Crew.cut, "__defaults__", (5,))
     monkeypatch.setattr(search, "LEAST", 3)
-    monkeypatch.setattr(search, "PAIRS", 17)
+    monkeypatch.setattr(search, "PAIRS", 33)
+    monkeypatch.setattr(search, "TILE", (7, 5))
 
 
 def table(side: str, seed: int, n: int = 80) -> pa.Table:
