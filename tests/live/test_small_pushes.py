@@ -107,6 +107,8 @@ def test_what_does_not_fit_as_it_is_takes_the_long_way() -> None:
         ((1,), "row 0 for r has 1 values and the schema 2 columns; give ts, x"),
         ({"ts": 1}, 'row 0 for r lacks column "x"; give ts, x'),
         ({"ts": 1, "x": 2, "y": 3}, 'row 0 for r has a column "y" that its schema lacks; give ts, x'),
+        ({"ts": 1, "y": 2}, 'row 0 for r lacks column "x"; give ts, x'),
+        ((1, 2.5), "r.x does not fit type int64: 2.5 in row 0 is no whole number"),
         ("ab", "row 0 for r is a str; give a tuple or a dict of values"),
         ((1, 2**63), r"r\.x does not fit type int64"),
     ],

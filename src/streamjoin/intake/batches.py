@@ -74,9 +74,7 @@ def _from_dict(side: str, data: dict[str, Any], schema: pa.Schema) -> pa.Table:
     columns = []
     for field in schema:
         try:
-            values = data[field.name]
-            # An array or a pandas series belongs to its owner, who may change it; the rows are needed as they are.
-            columns.append(pa.array(values.copy() if hasattr(values, "copy") else values, field.type))
+            columns.append(_array(data[field.name], field.type))
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
             raise SchemaError(
                 f"{side}.{field.name} does not fit type {field.type}: {str(error).splitlines()[0]}"
@@ -85,6 +83,16 @@ def _from_dict(side: str, data: dict[str, Any], schema: pa.Schema) -> pa.Table:
     if len(set(lengths.values())) > 1:
         raise SchemaError(f"the columns of the batch for {side} differ in length: {lengths}")
     return pa.table(columns, schema=schema)
+
+
+def _array(values: Any, t: pa.DataType) -> pa.Array:
+    """Values as an Arrow array. Arrow would cut the fraction off a Python float without a word."""
+    if pa.types.is_integer(t) and isinstance(values, (list, tuple)):
+        for row, value in enumerate(values):
+            if isinstance(value, float) and not value.is_integer():
+                raise pa.ArrowInvalid(f"{value!r} in row {row} is no whole number")
+    # An array or a pandas series belongs to its owner, who may change it; the rows are needed as they are.
+    return pa.array(values.copy() if hasattr(values, "copy") else values, t)
 
 
 def _check_columns(side: str, names: list[str], schema: pa.Schema) -> None:

@@ -66,9 +66,9 @@ class PackedRows:
         count = len(rows)
         if not 0 < count <= self._most:
             return False
-        if self._pick is not None and isinstance(rows[0], dict):
-            rows = self._picked(rows)
         try:
+            if self._pick is not None and isinstance(rows[0], dict):
+                rows = self._picked(rows)
             if count == 1:
                 (row,) = rows
                 if tuple(map(type, row)) != self._types:
