@@ -117,6 +117,7 @@ def test_options_reach_the_join(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sj, "join", fake)
     more = ["--algorithm", "grid", "--access", "scan", "--ordered", "--time-right", "y"]
     more += ["--suffixes", "_l,_r", "--workers", "6", "--layout", "2x3", "--device", "1", "--memory", "parts"]
+    more += ["--how", "left", "--take", "backward", "--select", "r.x"]
     assert main(words("-o", "out.parquet", *more)) == 0
     assert seen == {
         "on": ON,
@@ -131,6 +132,10 @@ def test_options_reach_the_join(folder: Path, monkeypatch: pytest.MonkeyPatch) -
         "ordered": True,
         "suffixes": ("_l", "_r"),
         "stats": {},
+        "how": "left",
+        "take": "backward",
+        "aggregate": None,
+        "select": "r.x",
     }
     assert main(words("-o", "out.parquet", "--suffixes", "none")) == 0
     assert seen["suffixes"] is None
