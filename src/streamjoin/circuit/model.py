@@ -42,7 +42,7 @@ class Model:
     >>> model = Model(Chain(cores=2, rows=(2, 2)))
     >>> everything = np.ones((4, 4), np.bool_)
     >>> r, s, _ = model.feed(np.array([0, STILL]), np.array([STILL, 0]), everything)
-    >>> list(zip(r, s)), model.clock.steps  # they rest at the two ends, and have not met
+    >>> list(zip(r, s)), int(model.clock.steps)  # they rest at the two ends, and have not met
     ([], 2)
     >>> r, s, _ = model.feed(*model.flush(), everything)
     >>> [(int(a), int(b)) for a, b in zip(r, s)]

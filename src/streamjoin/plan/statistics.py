@@ -27,7 +27,16 @@ class Values:
     def floats(self, positions: Array) -> Array:
         """Those at some positions, in float64."""
         found: Array = self.array[positions]
-        return (found + self.bias).astype(np.float64) if self.whole else found
+        return (found + np.int64(self.word)).astype(np.float64) if self.whole else found
+
+    @property
+    def word(self) -> int:
+        """The bias in 64 bits. To add it wraps around, and back into the range in which all sums lie.
+
+        >>> Values(np.array([-(2**63)]), 2**63).word
+        -9223372036854775808
+        """
+        return (self.bias + (1 << 63)) % (1 << 64) - (1 << 63)
 
     @property
     def whole(self) -> bool:

@@ -29,6 +29,7 @@ from streamjoin.results.kinds import none_matched, unmatched
 from streamjoin.results.reduce import LAST, count_pairs, mark
 from streamjoin.results.rows import take_rows
 from streamjoin.results.selected import Rows
+from streamjoin.windows import FOREVER
 
 T = TypeVar("T")
 Consume = Callable[[Array, Array], None]  # row numbers of pairs; the arrays are overwritten afterwards
@@ -215,7 +216,9 @@ class KindJoin:
         if take.name not in (FORWARD, NEAREST):
             return own
         partner = times[1][np.maximum(rows[1], 0)] if len(times[1]) else own
-        certain = partner if take.name == FORWARD else own + np.minimum(np.abs(partner - own), ends - own)
+        apart = np.abs(partner - own)
+        mirrored = np.where(own > FOREVER - apart, FOREVER, own + apart)
+        certain = partner if take.name == FORWARD else np.minimum(mirrored, ends)
         return np.where(rows[1] < 0, ends, certain)
 
     def _aggregate(self) -> Outcome:

@@ -40,7 +40,7 @@ def digits(values: Values, axis: Axis, left: int) -> Array:
     """The places of values on an axis."""
     found = Digits.array(1)
     found[0].kind = FLOATS if values.array.dtype == np.float64 else INTEGERS
-    found[0].values, found[0].bias = address(values.array), values.bias
+    found[0].values, found[0].bias = address(values.array), values.word
     found[0].low, found[0].scale, found[0].most, found[0].left = axis.low, axis.scale, axis.most, left
     return found
 
