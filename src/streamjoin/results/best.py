@@ -13,6 +13,7 @@ import numpy as np
 from streamjoin.codegen.records import Array
 from streamjoin.kinds import BACKWARD, FORWARD, Take
 from streamjoin.results.reduce import by_floats, by_integers, by_time, improve
+from streamjoin.windows import FOREVER
 
 
 class Best:
@@ -59,3 +60,15 @@ def scores_of(values: Array, valid: Array, greatest: bool, missing: int) -> tupl
     else:
         by_integers(values.astype(np.int64, copy=False), valid, greatest, missing, score, rank)
     return score, rank
+
+
+def distance(own: Array, other: Array) -> Array:
+    """How far two times are apart: up to twice as far as a signed number can tell."""
+    apart = own.view(np.uint64) - other.view(np.uint64)
+    return np.where(own >= other, apart, -apart)
+
+
+def after(own: Array, distance: Array, less: int) -> Array:
+    """The times that lie so far after others, less one or none, as far as there is time."""
+    further = np.minimum(distance - np.minimum(distance, less), (FOREVER - own).view(np.uint64))
+    return np.asarray(own + further.view(np.int64))

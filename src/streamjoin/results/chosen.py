@@ -10,13 +10,13 @@ from streamjoin.codegen.records import Array
 from streamjoin.kinds import BACKWARD, FORWARD, NEAREST
 from streamjoin.plan.plan import Plan
 from streamjoin.predicate.tree import Node
-from streamjoin.results.best import scores_by_time, scores_of
+from streamjoin.results.best import after, distance, scores_by_time, scores_of
 from streamjoin.results.chosen_kernels import END, Candidate, Room, count, drain, insert, lowest
 from streamjoin.results.computed import Values
 from streamjoin.results.order import Times
 from streamjoin.results.reduce import LAST, OUT
 from streamjoin.results.stage import NONE, Results, Snapshot, Stage
-from streamjoin.windows import FOREVER, SINCE_EVER
+from streamjoin.windows import SINCE_EVER
 from streamjoin.windows.window import Window
 
 SMALLEST = 1 << 10
@@ -110,7 +110,7 @@ class Best(Stage):
             return
         members = self._waiting[0].members
         own, best = members["own"][at], self._chains.first(members["head"][at])
-        due = best - 1 if self._take.name == FORWARD else _after(own, _distance(own, best), 1)
+        due = best - 1 if self._take.name == FORWARD else after(own, distance(own, best), 1)
         members.hasten(at, np.minimum(members["due"][at], due))
 
     def settle(self, reached: Snapshot) -> Iterator[Results]:
@@ -135,7 +135,7 @@ class Best(Stage):
         if self._take.name == FORWARD:
             return apart
         own = members["own"][taken]
-        return np.minimum(_after(own, _distance(own, apart), 0), end)
+        return np.minimum(after(own, distance(own, apart), 0), end)
 
     def horizon(self, side: int, reached: Snapshot) -> int:
         return partners_from(self._window, reached) if side else super().horizon(side, reached)
@@ -154,15 +154,3 @@ def partners_from(window: Window, reached: Snapshot) -> int:
     if horizon_r == SINCE_EVER:
         return SINCE_EVER
     return min(horizon_s, int(window.bounds("r", np.array([horizon_r]), 0)[0][0]))
-
-
-def _distance(own: Array, other: Array) -> Array:
-    """How far two times are apart: up to twice as far as a signed number can tell."""
-    apart = own.view(np.uint64) - other.view(np.uint64)
-    return np.where(own >= other, apart, -apart)
-
-
-def _after(own: Array, distance: Array, less: int) -> Array:
-    """The times that lie so far after others, less one or none, as far as there is time."""
-    further = np.minimum(distance - np.minimum(distance, less), (FOREVER - own).view(np.uint64))
-    return np.asarray(own + further.view(np.int64))

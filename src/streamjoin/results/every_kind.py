@@ -23,13 +23,12 @@ from streamjoin.plan.plan import Plan
 from streamjoin.predicate.tree import columns
 from streamjoin.predicate.types import INT64
 from streamjoin.results.aggregate import Accumulator, Choice, accumulator
-from streamjoin.results.best import Best, scores_by_time, scores_of
+from streamjoin.results.best import Best, after, distance, scores_by_time, scores_of
 from streamjoin.results.computed import Computed, as_arrow, to_array
 from streamjoin.results.kinds import none_matched, unmatched
 from streamjoin.results.reduce import LAST, count_pairs, mark
 from streamjoin.results.rows import take_rows
 from streamjoin.results.selected import Rows
-from streamjoin.windows import FOREVER
 
 T = TypeVar("T")
 Consume = Callable[[Array, Array], None]  # row numbers of pairs; the arrays are overwritten afterwards
@@ -216,9 +215,7 @@ class KindJoin:
         if take.name not in (FORWARD, NEAREST):
             return own
         partner = times[1][np.maximum(rows[1], 0)] if len(times[1]) else own
-        apart = np.abs(partner - own)
-        mirrored = np.where(own > FOREVER - apart, FOREVER, own + apart)
-        certain = partner if take.name == FORWARD else np.minimum(mirrored, ends)
+        certain = partner if take.name == FORWARD else np.minimum(after(own, distance(own, partner), 0), ends)
         return np.where(rows[1] < 0, ends, certain)
 
     def _aggregate(self) -> Outcome:
