@@ -6,6 +6,7 @@ A running join shows one steady block on a terminal, and a line now and then els
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -66,6 +67,7 @@ class Block:
 
     def __init__(self, title: str) -> None:
         self._title = title
+        self._lock = threading.Lock()  # a reminder of an earlier stage never follows the line of a later one
         self._stage, self._since = "", time.monotonic()
         self._rows: list[tuple[str, str]] = []
         self._rates: deque[float] = deque(maxlen=SPARKS)
@@ -97,14 +99,15 @@ class Block:
 
     def show(self, stage: str, rows: list[tuple[str, str]], rate: float | None = None) -> None:
         """The current stage, its figures, and a small curve of the rate."""
-        new = stage != self._stage
-        if new:
-            self._stage, self._since = stage, time.monotonic()
-        self._rows = rows
-        if rate is not None:
-            self._rates.append(rate)
-        if self._screen is None and (new or time.monotonic() - self._printed >= EVERY):
-            self._print(self._line())
+        with self._lock:
+            new = stage != self._stage
+            if new:
+                self._stage, self._since = stage, time.monotonic()
+            self._rows = rows
+            if rate is not None:
+                self._rates.append(rate)
+            if self._screen is None and (new or time.monotonic() - self._printed >= EVERY):
+                self._print(self._line())
 
     def say(self, text: str) -> None:
         """A line of its own, above the block where there is one."""
@@ -117,8 +120,9 @@ class Block:
         """Prints the name of a long stage if there is no terminal."""
         while not self._over:
             time.sleep(NAP)
-            if self._stage and time.monotonic() - self._printed >= REMIND:
-                self._print(f"{self._stage}: {time.monotonic() - self._since:.0f} s so far")
+            with self._lock:
+                if self._stage and time.monotonic() - self._printed >= REMIND:
+                    self._print(f"{self._stage}: {time.monotonic() - self._since:.0f} s so far")
 
     def _print(self, text: str) -> None:
         self._printed = time.monotonic()
