@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 
 from profiles import soak_only
 from streamjoin.circuit import tools
-from streamjoin.circuit.report import latency
+from streamjoin.circuit.chips import FAMILIES, Target
+from streamjoin.circuit.report import latency, network_load, standing
 from streamjoin.circuit.spec import Spec
 from streamjoin.cli import main
 from streamjoin.errors import CircuitError, OptionError, SchemaError
@@ -28,6 +30,8 @@ def test_a_chain_of_two_cores_is_built(tmp_path: Path, capfd: pytest.CaptureFixt
     assert told["tuples_per_s"] == pytest.approx(told["clock_mhz"] * 1e6 / 3)
     assert told["synthesis"]["luts"] > 100 and told["synthesis"]["registers"] > 100
     assert told["synthesis"]["lut_rams"] > 0 == told["synthesis"]["block_rams"]
+    path = told["route"]["longest_path"]
+    assert path["cells_ns"] + path["wires_ns"] == pytest.approx(1e3 / told["clock_mhz"], rel=0.02)
     assert told["route"]["peak_mb"] > 10 < told["synthesis"]["peak_mb"]
     assert "module chain" in (tmp_path / "circuit.v").read_text()
     assert "module \\chain" in (tmp_path / "circuit.il").read_text()
@@ -71,6 +75,23 @@ def test_expedition_takes_few_cycles_where_the_chain_takes_a_window() -> None:
     assert quick["max"] < 40
 
 
+def test_a_chain_is_compared_with_what_was_published() -> None:
+    chain = Spec("r.x = s.x", cores=16).chain
+    point = {"cores": 16, "rows": [128, 128], "cycles_per_step": 8, "clock_mhz": 140.0, "tuples_per_s": 17.5e6}
+    told = standing({**point, "latency_cycles": {"low_latency": latency(replace(chain, expedited=True))}})
+    assert told["tuples_per_s_against_2016"] == 2.5 and told["speedup_over_nested_loops"] == 16
+    assert told["low_latency_ns"] < 300 and told["below_1_us_as_2016"]
+
+
+@pytest.mark.parametrize("cores", [4, 13])
+def test_the_network_limits_the_chain_from_the_stated_selectivity_on(cores: int) -> None:
+    chain = Spec("r.x = s.x", cores=cores).chain
+    below, above = network_load(chain, 0.9), network_load(chain, 2.0)
+    assert below["selectivity"] == pytest.approx(0.9 * 8 / (16 * cores))
+    assert below["speed"] > 0.97 and below["throttled"] < 0.02
+    assert 0.45 < above["speed"] < 0.55 and above["throttled"] > 0.4, "one result per cycle is all"
+
+
 @soak_only
 @pytest.mark.parametrize("memory", ["registers", "blockram"])
 def test_segments_lie_where_they_are_asked_to(memory: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -95,6 +116,34 @@ def test_segments_lie_where_they_are_asked_to(memory: str, capfd: pytest.Capture
 def test_a_chain_that_cannot_be_is_refused(words: dict[str, Any], kind: type[Exception], part: str) -> None:
     with pytest.raises(kind, match=part):
         Spec(**{"on": "r.x = s.x", **words})
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ({"device": "99k"}, "99k.*85k.*hx8k"),
+        ({"grade": 5}, "speed grade 5.*6, 7, 8"),
+        ({"device": "hx8k", "grade": 6}, "iCE40-hx8k's: none"),
+    ],
+)
+def test_a_chip_that_is_not_known_is_refused(words: dict[str, Any], part: str) -> None:
+    with pytest.raises(OptionError, match=part):
+        Target(**words)
+
+
+def test_a_chip_without_lut_ram_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["circuit", "build", *SMALL, "--device", "hx8k"]) == 2
+    assert 'iCE40-hx8k has none; use "registers" or "blockram"' in capfd.readouterr().err
+
+
+@soak_only
+@pytest.mark.skipif(find_spec(FAMILIES["hx8k"].nextpnr) is None, reason="nextpnr for iCE40 is not installed")
+def test_a_chain_is_built_for_another_family(capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["circuit", "build", *SMALL, "--payload", "4", "--device", "hx8k", "--memory", "registers", "--json"]
+    assert main(words) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert told["route"]["device"] == "iCE40-hx8k" and 20 < told["clock_mhz"] < 1000
+    assert told["synthesis"]["lut_rams"] == 0 < told["synthesis"]["registers"]
 
 
 def test_windows_of_any_length_fit() -> None:

@@ -182,3 +182,9 @@ def test_explain_counts_the_cores() -> None:
     told = sj.explain(RAMP, RAMP, on="r.x = s.x", within=sj.last(100), algorithm="lockstep")
     assert told.to_dict()["workers"] == 13
     assert "a chain of 13 join cores" in str(told)
+
+
+@pytest.mark.parametrize("within", [10, sj.last(MOST_ROWS + 1)])
+def test_explain_refuses_the_windows_that_a_join_refuses(within: Any) -> None:
+    with pytest.raises(sj.WindowError, match='algorithm="lockstep"'):
+        sj.explain(RAMP, RAMP, on="r.x = s.x", within=within, time="t", algorithm="lockstep")

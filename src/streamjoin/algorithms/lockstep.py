@@ -18,6 +18,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
+
+from streamjoin.errors import OptionError, WindowError
+
+if TYPE_CHECKING:
+    from streamjoin.windows.window import Window
 
 SEGMENT = 8  # tuples of each stream per core, as in the paper's figure 18
 MOST_CORES = 512
@@ -25,6 +31,7 @@ MOST_ROWS = 4096  # of a window: more than what any of today's mid-sized chips h
 FAN = 4  # of the trees by which a start reaches all cores, and their throttle signals the entrance
 SHORTEST_STEP = 3  # cycles: a tuple that leaves a core must be on its way before the next one does
 FETCH = 1  # cycles from a segment's address to its tuple
+ENTER = 1  # cycles from the predicate's answer to the FIFO
 NETWORKS = {"tree": (2, 2), "paper": (8, 16)}  # of the merging network: inputs of a merger, entries of its FIFO
 
 
@@ -51,7 +58,7 @@ class Chain:
 
     >>> chain = Chain(cores=4, rows=(32, 32), stages=1)
     >>> chain.segments(0), chain.step(True, True), chain.margin(0), chain.depth
-    ((8, 8, 8, 8), 8, 14, 32)
+    ((8, 8, 8, 8), 8, 15, 32)
     """
 
     cores: int
@@ -111,9 +118,14 @@ class Chain:
         return scan + whole * scan + max(0, rest - (step - scan)) + self.spare
 
     @property
+    def found_after(self) -> int:
+        """Cycles from the address of a tuple to the write of its result into the FIFO."""
+        return FETCH + self.stages + ENTER
+
+    @property
     def blind(self) -> int:
-        """Cycles: throttle register, its way up, the way of the start, the core's start, fetch, predicate."""
-        return 1 + self.up + self.down + 1 + FETCH + self.stages
+        """Cycles: throttle register, its way up, the way of the start, the core's start, the first comparison."""
+        return 1 + self.up + self.down + 1 + self.found_after
 
     @cached_property
     def depth(self) -> int:
@@ -151,3 +163,23 @@ class Chain:
     def bottleneck(self) -> float:
         """The part of all comparisons that may match before the network, at one result per cycle, limits the chain."""
         return min(1.0, self.step(True, True) / sum(self.rows))
+
+
+def chain_of(window: Window, cores: int) -> Chain:
+    """The chain that serves a window; no longer than its smaller side, since a core holds a tuple of each."""
+    stay = window.retention
+    if not (window.by_rows and window.by_arrival) or stay is None:
+        raise WindowError(
+            f'algorithm="lockstep" has windows that are shift registers, within=sj.last(n), not '
+            f'{window.describe()}; use algorithm="handshake" for it'
+        )
+    rows = int(stay.r), int(stay.s)
+    for side, count in zip("rs", rows, strict=True):
+        if count > MOST_ROWS:
+            raise WindowError(
+                f"a window of the last {count:,} rows of {side} is beyond the {MOST_ROWS:,} that a chain of "
+                'algorithm="lockstep" can hold on a chip; use algorithm="handshake" for it'
+            )
+    if cores > MOST_CORES:
+        raise OptionError(f'workers={cores} is more than the {MOST_CORES} join cores of algorithm="lockstep"')
+    return Chain(min(cores, *rows), rows)

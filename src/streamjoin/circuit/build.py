@@ -1,4 +1,4 @@
-"""From a design to a chip: RTLIL and Verilog, synthesis, place and route for ECP5; measured, and kept by content."""
+"""From a design to a chip: RTLIL and Verilog, synthesis, place and route; measured, and kept by content."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +13,19 @@ from amaranth.back import rtlil
 from amaranth.hdl import Cat, ClockDomain, Elaboratable, Module, Signal
 
 from streamjoin.circuit.chain import Circuit
-from streamjoin.circuit.core import Design
+from streamjoin.circuit.chips import Target
+from streamjoin.circuit.core import LUT_RAM, Design
 from streamjoin.circuit.spec import Spec
-from streamjoin.circuit.tools import NEXTPNR, YOSYS, Run, run, version
+from streamjoin.circuit.tools import YOSYS, Run, run, version
 from streamjoin.errors import CircuitError, OptionError
 from streamjoin.folders import kept
 
-FORMAT = 1  # of what is kept: of older ones nothing is read
+FORMAT = 2  # of what is kept: of older ones nothing is read
 CIRCUIT, SHELL = "chain", "shell"
-DEVICES = {"12k": "CABGA381", "25k": "CABGA381", "45k": "CABGA554", "85k": "CABGA756"}  # ECP5, and a package of each
-GRADES = (6, 7, 8)
-LUTS, REGISTERS, RAMS, BLOCKS = "LUT4", "TRELLIS_FF", "TRELLIS_DPR16X4", "DP16KD"
-CARRIES = "CCU2C"  # each stands for two LUTs
 SYNTHESIS = """\
 read_rtlil circuit.il
 hierarchy -top {top} -check
-synth_ecp5 -top {top} -noflatten
+{command} -top {top} -noflatten
 tee -q -o parts.json stat -json
 flatten
 opt_clean -purge
@@ -45,23 +41,6 @@ write_verilog -noattr circuit.v
 """
 
 Tell = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Target:
-    """The chip, and how hard to try."""
-
-    device: str = "85k"
-    grade: int = 6  # speed; 8 is the fastest
-    seed: int = 1
-    goal: float = 200.0  # MHz that the tools aim at
-    limit: float = 3600.0  # seconds for each tool
-
-    def __post_init__(self) -> None:
-        if self.device not in DEVICES:
-            raise OptionError(f'device "{self.device}" is not one of {", ".join(DEVICES)}')
-        if self.grade not in GRADES:
-            raise OptionError(f"speed grade {self.grade} is not one of {', '.join(map(str, GRADES))}")
 
 
 class Shell(Elaboratable):
@@ -134,16 +113,19 @@ def sources(spec: Spec, folder: Path, limit: float) -> list[Path]:
 
 def built(spec: Spec, target: Target, tell: Tell = lambda text: None, route: bool = True) -> dict[str, Any]:
     """What synthesis and, unless told otherwise, place and route make of a circuit. Known results are read."""
+    if spec.memory == LUT_RAM and not target.family.lut_ram:
+        raise OptionError(f'memory "{LUT_RAM}" is not there: {target.part} has none; use "registers" or "blockram"')
     text = text_of(spec.design(), shell=True)
-    tools = {name: version(name) for name in (YOSYS, NEXTPNR)}
+    tools = {name: version(name) for name in (YOSYS, target.family.nextpnr)}
+    made = [text, target.family.synthesis, tools[YOSYS]]
     tell(f"{spec.cores} cores: synthesis")
-    synthesis = _kept("synthesis", [text, tools[YOSYS]], lambda: _synthesised(text, target))
+    synthesis = _kept("synthesis", made, lambda: _synthesised(text, target))
     found: dict[str, Any] = {"spec": spec.to_dict(), **figures(spec), "tools": tools}
     found["synthesis"] = {name: value for name, value in synthesis.items() if name != "netlist"}
     if route:
-        tell(f"{spec.cores} cores: place and route on an ECP5-{target.device}, {synthesis['luts']:,} LUTs")
-        words = [target.device, str(target.grade), str(target.seed), str(target.goal), tools[NEXTPNR]]
-        routed = _kept("route", [text, tools[YOSYS], *words], lambda: _routed(synthesis["netlist"], target))
+        tell(f"{spec.cores} cores: place and route on {target.part}, {synthesis['luts']:,} LUTs")
+        words = [*made, *target.words(), tools[target.family.nextpnr]]
+        routed = _kept("route", words, lambda: _routed(synthesis["netlist"], target))
         found["route"] = routed
         found["clock_mhz"] = routed["clock_mhz"]
         found["tuples_per_s"] = routed["clock_mhz"] * 1e6 / spec.chain.step(True, True)
@@ -182,50 +164,61 @@ def _synthesised(text: str, target: Target) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="streamjoin-circuit-") as name:
         folder = Path(name)
         (folder / "circuit.il").write_text(text)
-        (folder / "synthesis.ys").write_text(SYNTHESIS.format(top=SHELL))
+        (folder / "synthesis.ys").write_text(SYNTHESIS.format(command=target.family.synthesis, top=SHELL))
         done = run(YOSYS, ["-q", "synthesis.ys"], folder, target.limit)
-        whole = _cells(folder / "cells.json", SHELL)
-        shell = _cells(folder / "parts.json", SHELL)
+        whole = _cells(folder / "cells.json", target)
+        shell = _cells(folder / "parts.json", target)
         netlist = (folder / "netlist.json").read_text()
-    own = {kind: whole.get(kind, 0) - shell.get(kind, 0) for kind in (LUTS, CARRIES, REGISTERS, RAMS, BLOCKS)}
-    return {
-        "luts": own[LUTS] + 2 * own[CARRIES],
-        "registers": own[REGISTERS],
-        "lut_rams": own[RAMS],
-        "block_rams": own[BLOCKS],
-        "shell_registers": shell.get(REGISTERS, 0),
-        **_cost(done),
-        "netlist": netlist,
-    }
+    own = {figure: count - shell[figure] for figure, count in whole.items()}
+    return {**own, "shell_registers": shell["registers"], **_cost(done), "netlist": netlist}
 
 
-def _cells(file: Path, module: str) -> dict[str, int]:
-    """Cells of a module, by type."""
+def _cells(file: Path, target: Target) -> dict[str, int]:
+    """What the shell's module is made of, itself alone or with all that was flattened into it."""
     modules = json.loads(file.read_text())["modules"]
-    found = next(content for name, content in modules.items() if name.lstrip("\\") == module)
-    cells: dict[str, int] = found["num_cells_by_type"]
-    return cells
+    cells: dict[str, int] = modules.get(SHELL, modules.get(f"\\{SHELL}"))["num_cells_by_type"]
+    return {
+        figure: sum(
+            count * each for kind, count in cells.items() for start, each in starts.items() if kind.startswith(start)
+        )
+        for figure, starts in target.family.cells.items()
+    }
 
 
 def _routed(netlist: str, target: Target) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="streamjoin-circuit-") as name:
         folder = Path(name)
         (folder / "netlist.json").write_text(netlist)
-        words = [f"--{target.device}", "--package", DEVICES[target.device], "--speed", str(target.grade)]
-        words += ["--json", "netlist.json", "--report", "report.json", "--textcfg", "circuit.config"]
-        words += ["--freq", f"{target.goal:g}", "--seed", str(target.seed), "--timing-allow-fail"]
-        done = run(NEXTPNR, [*words, "--lpf-allow-unconstrained", "-q"], folder, target.limit)
+        words = ["--json", "netlist.json", "--report", "report.json", "--timing-allow-fail", "-q"]
+        done = run(target.family.nextpnr, [*target.words(), *words], folder, target.limit)
         report = json.loads((folder / "report.json").read_text())
     clocks = [clock["achieved"] for clock in report["fmax"].values()]
     if not clocks:
         raise CircuitError("nextpnr reports no clock")
     used = {kind: part for kind, part in report["utilization"].items() if part["used"]}
     return {
-        "device": f"ECP5-{target.device}",
-        "grade": target.grade,
+        "device": target.part,
+        "grade": target.speed,
         "clock_mhz": min(clocks),
+        "longest_path": _longest(report["critical_paths"]),
         "used": used,
         **_cost(done),
+    }
+
+
+def _longest(paths: list[dict[str, Any]]) -> dict[str, Any]:
+    """The path that limits the clock: where it begins and ends, and what takes how many nanoseconds."""
+    between = [path["path"] for path in paths if "<async>" not in (path["from"], path["to"])]
+    if not between:
+        return {}
+    longest = max(between, key=lambda path: sum(part["delay"] for part in path))
+    wires = sum(part["delay"] for part in longest if part["type"] == "routing")
+    return {
+        "from": longest[0]["from"]["cell"],
+        "to": longest[-1]["to"]["cell"],
+        "levels": sum(part["type"] == "logic" for part in longest),
+        "wires_ns": wires,
+        "cells_ns": sum(part["delay"] for part in longest) - wires,
     }
 
 

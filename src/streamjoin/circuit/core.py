@@ -16,7 +16,8 @@ from streamjoin.circuit.merging import Fifo, following
 from streamjoin.codegen.circuit import Gates
 from streamjoin.errors import OptionError
 
-MEMORIES = {"lutram": "distributed", "registers": "registers", "blockram": "block"}  # what yosys calls them
+LUT_RAM = "lutram"
+MEMORIES = {LUT_RAM: "distributed", "registers": "registers", "blockram": "block"}  # what yosys calls them
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Design:
     r: Layout
     s: Layout
     memory: str = "lutram"
-    crossing: bool = True  # False: the s that leaves is forgotten; for proofs that it must not be
+    crossing: bool = True  # False: an s is written a cycle early, over the one that leaves; for proofs
 
     def __post_init__(self) -> None:
         if self.memory not in MEMORIES:
@@ -141,40 +142,44 @@ class Core(Elaboratable):
         if chain.scanners == 1:
             m.d.comb += second.eq(moves_s & (~moves_r | (c >= longest_s)))
             turn = Mux(moves_r & second, c - longest_s, c)
-        # Segments.
-        read_r, at_r, next_r = self._segment(m, "r", self.design.r.width, length_r, store_r, enter_r)
-        read_s, at_s, next_s = self._segment(m, "s", self.design.s.width, length_s, store_s, enter_s)
-        address_r, address_s, after_s = Signal.like(at_r), Signal.like(at_s), Signal.like(at_s)
+        # Segments. An s is written when the one whose place it takes is read: the r that enters meets that one.
+        later = Signal()
+        m.d.sync += later.eq(store_s)
+        read_r, _, next_r = self._segment(m, "r", self.design.r.width, length_r, store_r, enter_r)
+        write_s = later if self.design.crossing else store_s
+        read_s, at_s, _ = self._segment(m, "s", self.design.s.width, length_s, write_s, enter_s)
+        address_r, address_s = Signal.like(next_r), Signal.like(at_s)
         m.d.comb += [read_r.addr.eq(address_r), read_s.addr.eq(address_s)]
         with m.If(go):
-            m.d.sync += [address_r.eq(next_r), address_s.eq(next_s), after_s.eq(following(at_s, length_s))]
+            m.d.sync += [address_r.eq(next_r), address_s.eq(at_s)]
         with m.Elif(busy):
-            m.d.sync += address_s.eq(Mux(c == 0, after_s, following(address_s, length_s)))
             moving = second if chain.scanners == 1 else Const(1)
             m.d.sync += address_r.eq(following(address_r, length_r, moving))
-        # A cycle later: tuples. What leaves next is the oldest, which is read first.
-        first, of_r, of_s = Signal(), Signal(), Signal()
+            m.d.sync += address_s.eq(following(address_s, length_s))
+        # A cycle later: tuples. What leaves next is the oldest: of r read first; of s second, if one came in.
+        first, then, of_r, of_s = Signal(), Signal(), Signal(), Signal()
         m.d.sync += [
             first.eq(busy & (c == 0)),
+            then.eq(first & moves_s),
             of_r.eq(busy & moves_r & ~second & (turn < length_s)),
             of_s.eq(busy & moves_s & (second if chain.scanners == 1 else 1) & (turn < length_r)),
         ]
-        leaving_s = Signal(self.design.s.width)
         probe_r, probe_s = Signal(self.design.r.width), Signal(self.design.s.width)
         oldest_r, oldest_s = Signal(self.design.r.width), Signal(self.design.s.width)
         with m.If(went):
-            m.d.sync += [probe_r.eq(enter_r), probe_s.eq(enter_s), leaving_s.eq(oldest_s)]
+            m.d.sync += [probe_r.eq(enter_r), probe_s.eq(enter_s)]
         with m.If(first):
-            m.d.sync += [oldest_r.eq(read_r.data), oldest_s.eq(read_s.data)]
+            m.d.sync += oldest_r.eq(read_r.data)
+        with m.If(then):
+            m.d.sync += oldest_s.eq(read_s.data)
         m.d.comb += [self.out_r.eq(oldest_r), self.out_s.eq(oldest_s)]
-        stored_s = Mux(first, leaving_s, read_s.data) if self.design.crossing else read_s.data
         if chain.scanners == 1:
             turned = Signal()
             m.d.sync += turned.eq(second)
-            pair = Mux(turned, read_r.data, probe_r), Mux(turned, probe_s, stored_s)
+            pair = Mux(turned, read_r.data, probe_r), Mux(turned, probe_s, read_s.data)
             self._scanner(m, 0, *pair, of_r | of_s)
         else:
-            self._scanner(m, 0, probe_r, stored_s, of_r)
+            self._scanner(m, 0, probe_r, read_s.data, of_r)
             self._scanner(m, 1, read_r.data, probe_s, of_s)
         margins = [chain.margin(k) for k in range(chain.scanners)]
         full = [fifo.count > chain.depth - margin for fifo, margin in zip(self.fifos, margins, strict=True)]
@@ -224,7 +229,7 @@ class Core(Elaboratable):
             carried = Signal(design.result, reset_less=True, name=f"numbers_{k}_{stage}")
             m.d.sync += [later.eq(there), carried.eq(numbers)]
             there, numbers = later, carried
-        m.d.comb += [fifo.push.eq(there & answer), fifo.into.eq(numbers)]
+        m.d.sync += [fifo.push.eq(there & answer), fifo.into.eq(numbers)]
         m.d.comb += [self.valids[k].eq(fifo.valid), self.outs[k].eq(fifo.out), fifo.pop.eq(self.pops[k])]
         with m.If(fifo.push & (fifo.count == fifo.depth)):
             m.d.comb += self.lost.eq(1)

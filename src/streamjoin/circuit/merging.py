@@ -38,16 +38,14 @@ class Fifo(Elaboratable):
         return m
 
     def _registers(self, m: Module, enters: Any, leaves: Any) -> None:
-        """The older entry is always the same register."""
-        second = Signal(self.width, reset_less=True)
-        older = Signal(self.width, reset_less=True)
-        with m.If(leaves & (self.count == 2)):
-            m.d.sync += older.eq(second)
-        with m.Elif(enters & ((self.count == 0) | leaves)):
-            m.d.sync += older.eq(self.into)
-        with m.If(self.room):  # read only if it was pushed behind another one
-            m.d.sync += second.eq(self.into)
-        m.d.comb += self.out.eq(older)
+        """Both entries take what comes, in turns: what is known late in a cycle decides on no data."""
+        entries = [Signal(self.width, reset_less=True, name=f"entry_{k}") for k in (0, 1)]
+        head, tail = Signal(), Signal()
+        m.d.sync += [head.eq(head ^ leaves), tail.eq(tail ^ enters)]
+        for k, entry in enumerate(entries):
+            with m.If(self.room & (tail == k)):  # free: what is written without a push is never read
+                m.d.sync += entry.eq(self.into)
+        m.d.comb += self.out.eq(Mux(head, entries[1], entries[0]))
 
     def _memory(self, m: Module, enters: Any, leaves: Any) -> None:
         m.submodules.entries = entries = Memory(shape=self.width, depth=self.depth, init=[])

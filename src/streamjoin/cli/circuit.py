@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import sys
 import time
@@ -18,31 +20,86 @@ app = typer.Typer(
     help="Handshake join in lock step as an FPGA circuit (extra fpga).", no_args_is_help=True, rich_markup_mode=None
 )
 
-On = Annotated[str, typer.Option(help='The predicate, as "abs(r.x - s.x) <= 10".')]
-Cores = Annotated[int, typer.Option(min=1, help="Join cores.")]
-Segment = Annotated[int, typer.Option(min=1, help="Tuples of each stream that a core holds.")]
-R = Annotated[str, typer.Option("--r", help="Columns of r, as x:int16,y:decimal(9,2); others have 32 bits.")]
-S = Annotated[str, typer.Option("--s", help="Columns of s.")]
-Window = Annotated[str, typer.Option(help="Rows of the windows, 100 or 100,80; all that the segments hold.")]
-Scanners = Annotated[int, typer.Option(min=1, max=2, help="Comparisons per core and cycle.")]
-Memory = Annotated[str, typer.Option(help="Where segments lie: lutram, registers or blockram.")]
-Network = Annotated[str, typer.Option(help="The merging network: tree or paper.")]
-Payload = Annotated[int, typer.Option(min=1, max=64, help="Bits of a tuple's number.")]
-LowLatency = Annotated[bool, typer.Option("--low-latency", help="Tuples visit all cores at once.")]
-Limit = Annotated[float, typer.Option(min=1, help="Seconds after which a tool is given up.")]
+Words = dict[str, Any]  # options by name
+Group = dict[str, tuple[Any, Any]]  # by name of an option: what Typer knows of it, and its default
+
+CHAIN: Group = {
+    "on": (Annotated[str, typer.Option(help='The predicate, as "abs(r.x - s.x) <= 10".')], inspect.Parameter.empty),
+    "cores": (Annotated[int, typer.Option(min=1, help="Join cores.")], 4),
+    "segment": (Annotated[int, typer.Option(min=1, help="Tuples of each stream that a core holds.")], 8),
+    "r": (
+        Annotated[str, typer.Option("--r", help="Columns of r, as x:int16,y:decimal(9,2); others have 32 bits.")],
+        "",
+    ),
+    "s": (Annotated[str, typer.Option("--s", help="Columns of s.")], ""),
+    "window": (
+        Annotated[str, typer.Option(help="Rows of the windows, 100 or 100,80; all that the segments hold.")],
+        "",
+    ),
+    "scanners": (Annotated[int, typer.Option(min=1, max=2, help="Comparisons per core and cycle.")], 2),
+    "memory": (Annotated[str, typer.Option(help="Where segments lie: lutram, registers or blockram.")], "lutram"),
+    "network": (Annotated[str, typer.Option(help="The merging network: tree or paper.")], "tree"),
+    "payload": (Annotated[int, typer.Option(min=1, max=64, help="Bits of a tuple's number.")], 16),
+    "low_latency": (Annotated[bool, typer.Option("--low-latency", help="Tuples visit all cores at once.")], False),
+}
+CHIP: Group = {
+    "device": (
+        Annotated[str, typer.Option(help="ECP5: 12k, 25k, 45k or 85k; iCE40, if its nextpnr is there: hx1k to hx8k.")],
+        "85k",
+    ),
+    "grade": (Annotated[int | None, typer.Option(help="Its speed grade; of an ECP5 6, 7 or 8.")], None),
+    "seed": (Annotated[int, typer.Option(help="Of the placer.")], 1),
+    "limit": (Annotated[float, typer.Option(min=1, help="Seconds after which a tool is given up.")], 3600.0),
+}
+Limit = Annotated[float, CHIP["limit"][0].__metadata__[0]]
+Route = Annotated[bool, typer.Option(help="Place and route, too: minutes for many cores.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")]
 
 
-def _spec(on: str, window: str, **words: Any) -> Spec:
+def taking(*groups: Group) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the options of groups. It gets each group's values as one of its first arguments, a dict."""
+
+    def wrap(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[len(groups) :]
+        shared = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=begins, annotation=known)
+            for group in groups
+            for name, (known, begins) in group.items()
+        ]
+        shown = [*shared, *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own)]
+
+        @functools.wraps(command)
+        def call(**words: Any) -> None:
+            gathered = [{name: words.pop(name) for name in group} for group in groups]
+            command(*gathered, **words)
+
+        call.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+        call.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+        return call
+
+    return wrap
+
+
+def begun(group: Group, **defaults: Any) -> Group:
+    """A group with other defaults."""
+    return {name: (known, defaults.get(name, begins)) for name, (known, begins) in group.items()}
+
+
+CORE = begun({name: CHAIN[name] for name in CHAIN if name not in ("cores", "window")}, on="r.x = s.x")  # of a report
+
+
+def _spec(words: Words) -> Spec:
     from streamjoin.circuit.spec import Spec
 
-    rows = None
+    window, rows = words.get("window", ""), None
     if window:
         parts = window.split(",")
         if len(parts) > 2 or not all(part.strip().isdecimal() for part in parts):
             raise typer.BadParameter(f'--window "{window}" is not a number of rows, nor two with a comma')
         rows = int(parts[0]), int(parts[-1])
-    return Spec(on, window=rows, **words)
+    spec = Spec(**{**words, "window": rows})
+    spec.design()  # says now what is missing, or cannot be
+    return spec
 
 
 def _tell(quiet: bool) -> Callable[[str], None]:
@@ -55,46 +112,23 @@ def _tell(quiet: bool) -> Callable[[str], None]:
 
 
 @app.command()
+@taking(CHAIN, CHIP)
 def build(
-    on: On,
-    cores: Cores = 4,
-    segment: Segment = 8,
-    r: R = "",
-    s: S = "",
-    window: Window = "",
-    scanners: Scanners = 2,
-    memory: Memory = "lutram",
-    network: Network = "tree",
-    payload: Payload = 16,
-    low_latency: LowLatency = False,
+    chain: Words,
+    chip: Words,
     out: Annotated[Path | None, typer.Option(help="A folder for circuit.il, circuit.v and report.json.")] = None,
-    route: Annotated[bool, typer.Option(help="Place and route, too: minutes for many cores.")] = True,
-    device: Annotated[str, typer.Option(help="The ECP5: 12k, 25k, 45k or 85k.")] = "85k",
-    grade: Annotated[int, typer.Option(help="Its speed grade: 6, 7 or 8.")] = 6,
-    seed: Annotated[int, typer.Option(help="Of the placer.")] = 1,
-    limit: Limit = 3600.0,
+    route: Route = True,
     as_json: AsJson = False,
 ) -> None:
     """Makes a circuit of a join: Verilog, RTLIL, synthesis, place and route. Known results are not computed again."""
-    spec = _spec(
-        on,
-        window,
-        cores=cores,
-        segment=segment,
-        r=r,
-        s=s,
-        scanners=scanners,
-        memory=memory,
-        network=network,
-        payload=payload,
-        low_latency=low_latency,
-    )
-    spec.design()
-    from streamjoin.circuit.build import Target, built, sources
+    spec = _spec(chain)
+    from streamjoin.circuit.build import built, sources
+    from streamjoin.circuit.chips import Target
 
-    figures = built(spec, Target(device, grade, seed, limit=limit), _tell(as_json), route)
+    target = Target(**chip)
+    figures = built(spec, target, _tell(as_json), route)
     if out is not None:
-        figures["files"] = [str(path) for path in sources(spec, out, limit)]
+        figures["files"] = [str(path) for path in sources(spec, out, target.limit)]
         (out / "report.json").write_text(json.dumps(figures, indent=1))
     if as_json:
         print(json.dumps(figures))
@@ -120,6 +154,7 @@ def _show(figures: dict[str, Any]) -> None:
         lines |= {
             "place and route": f"{routed['device']}: {routed['seconds']:.0f} s, {routed['peak_mb']:,.0f} MB{known}",
             "clock": f"{figures['clock_mhz']:.1f} MHz",
+            "limited by": _path(routed["longest_path"]),
             "tuples/s per stream": f"{figures['tuples_per_s']:,.0f}",
         }
     for name, text in lines.items():
@@ -127,17 +162,9 @@ def _show(figures: dict[str, Any]) -> None:
 
 
 @app.command()
+@taking(begun(CHAIN, cores=2, segment=4))
 def simulate(
-    on: On,
-    cores: Cores = 2,
-    segment: Segment = 4,
-    r: R = "",
-    s: S = "",
-    window: Window = "",
-    scanners: Scanners = 2,
-    memory: Memory = "lutram",
-    network: Network = "tree",
-    low_latency: LowLatency = False,
+    chain: Words,
     steps: Annotated[int, typer.Option(min=1, help="Tuples of each stream.")] = 50,
     values: Annotated[int, typer.Option(min=1, help="Different values of a column.")] = 8,
     speed: Annotated[float, typer.Option(min=0.01, max=1, help="Part of all cycles that takes a result.")] = 1.0,
@@ -147,18 +174,7 @@ def simulate(
     as_json: AsJson = False,
 ) -> None:
     """Runs the circuit itself beside its model and compares every cycle; exits 1 if they differ."""
-    spec = _spec(
-        on,
-        window,
-        cores=cores,
-        segment=segment,
-        r=r,
-        s=s,
-        scanners=scanners,
-        memory=memory,
-        network=network,
-        low_latency=low_latency,
-    )
+    spec = _spec(chain)
     design = spec.design()
     from streamjoin.circuit.cycles import OUT_VALID, THROTTLE
     from streamjoin.circuit.simulate import circuit_trace, difference, matches_of, model_trace, random_steps
@@ -201,6 +217,7 @@ def simulate(
 def prove(
     cores: Annotated[int, typer.Option(min=1, max=3, help="Join cores.")] = 2,
     segment: Annotated[int, typer.Option(min=1, max=3, help="Tuples of each stream that a core holds.")] = 2,
+    scanners: Annotated[int, CHAIN["scanners"][0].__metadata__[0]] = 2,
     cycles: Annotated[int, typer.Option(min=1, help="All inputs of so many cycles.")] = 16,
     limit: Limit = 600.0,
     as_json: AsJson = False,
@@ -211,9 +228,9 @@ def prove(
     hardware()
     from streamjoin.circuit.proof import prove_all
 
-    found = prove_all(cores, segment, cycles, limit)
+    found = prove_all(cores, segment, cycles, limit, scanners)
     if as_json:
-        print(json.dumps({"cores": cores, "segment": segment, "proofs": found}))
+        print(json.dumps({"cores": cores, "segment": segment, "scanners": scanners, "proofs": found}))
     else:
         for proof in found:
             told = "holds for all inputs" if proof["holds"] else "an input breaks it: one"
@@ -223,20 +240,13 @@ def prove(
 
 
 @app.command()
+@taking(CORE, CHIP)
 def report(
-    on: On = "r.x = s.x",
+    chain: Words,
+    chip: Words,
     cores: Annotated[str, typer.Option(help="Numbers of cores, with commas between them.")] = "1,2,4",
-    segment: Segment = 8,
-    r: R = "",
-    s: S = "",
-    scanners: Scanners = 2,
-    memory: Memory = "lutram",
-    network: Network = "tree",
-    payload: Payload = 16,
-    route: Annotated[bool, typer.Option(help="Place and route, too.")] = True,
-    device: Annotated[str, typer.Option(help="The ECP5: 12k, 25k, 45k or 85k.")] = "85k",
+    route: Route = True,
     power: Annotated[bool, typer.Option("--power", help="An estimate of power, too; needs a C++ compiler.")] = False,
-    limit: Limit = 3600.0,
     as_json: AsJson = False,
 ) -> None:
     """Clock, tuples/s, size and latency against the number of cores, and published figures beside them."""
@@ -244,34 +254,52 @@ def report(
     if not all(count.strip().isdecimal() and int(count) for count in counts):
         raise typer.BadParameter(f'--cores "{cores}" is not numbers with commas between them')
     numbers = [int(count) for count in counts]
-    words = {"scanners": scanners, "memory": memory, "network": network, "payload": payload}
-    spec = _spec(on, "", cores=numbers[0], segment=segment, r=r, s=s, **words)
-    spec.design()
-    from streamjoin.circuit.build import Target
+    spec = _spec({**chain, "cores": numbers[0]})
+    from streamjoin.circuit.chips import Target
     from streamjoin.circuit.report import scaling
 
-    target, tell = Target(device, limit=limit), _tell(as_json)
+    target, tell = Target(**chip), _tell(as_json)
     figures = scaling(spec, numbers, target, tell, route)
     if power:
         from streamjoin.circuit.power import power as estimate
 
-        figures["power"] = estimate(spec, target, tell)
+        figures["power"] = estimate(spec, target.limit, tell)
     if as_json:
         print(json.dumps(figures))
         return
     for point in figures["points"]:
-        wait = point["latency_cycles"]
-        clock = f"{point['clock_mhz']:>7.1f} MHz {point['tuples_per_s'] / 1e6:>7.2f} M tuples/s" if route else ""
+        _show_point(point)
+    for point in figures.get("standing", ()):
+        told = f"{point['tuples_per_s_against_2016']:.1f} times the tuples/s of 2016"
+        loops = f"{point['speedup_over_nested_loops']:.0f} times one core with the whole window"
         print(
-            f"{point['cores']:>4} cores {point['rows'][0]:>5} rows {point['synthesis']['luts']:>7,} LUTs "
-            f"{point['synthesis']['registers']:>7,} registers {clock}  latency in cycles, median: "
-            f"{wait['plain']['median']:,.0f}, low latency {wait['low_latency']['median']:,.0f}"
+            f"{point['cores']} cores: {told}, low latency up to {point['low_latency_ns']:.0f} ns; {loops}, "
+            f"2012: {point['speedup_2012']} times"
         )
     for point in figures["published"]:
         print(f"{'published':<10} {'; '.join(f'{name} {value}' for name, value in point.items())}")
     print(figures["why_otherwise"])
     if power:
         _show_power(figures["power"])
+
+
+def _path(path: dict[str, Any]) -> str:
+    """The path that limits the clock, in words."""
+    return f"{path['from']} to {path['to']}: {path['cells_ns']:.1f} ns in cells, {path['wires_ns']:.1f} ns in wires"
+
+
+def _show_point(point: dict[str, Any]) -> None:
+    made, wait = point["synthesis"], point["latency_cycles"]
+    print(f"{point['cores']} cores, {point['rows'][0]} rows: {made['luts']:,} LUTs, {made['registers']:,} registers")
+    if "clock_mhz" in point:
+        print(f"     {point['clock_mhz']:.1f} MHz, {point['tuples_per_s'] / 1e6:.2f} M tuples/s per stream")
+        print(f"     limited by {_path(point['route']['longest_path'])}")
+        wait = point["latency_ns"]
+    unit = "ns" if "clock_mhz" in point else "cycles"
+    told = [f"{name.replace('_', ' ')} {one['median']:,.0f}, at most {one['max']:,.0f}" for name, one in wait.items()]
+    print(f"     latency in {unit}, median: {'; '.join(told)}")
+    loads = [f"{load['speed']:.0%} of full speed at {load['selectivity']:.2%}" for load in point["network_load"]]
+    print(f"     the network limits from {point['selectivity_limit']:.2%} of matches on; model: {', '.join(loads)}")
 
 
 def _show_power(figures: dict[str, Any]) -> None:
