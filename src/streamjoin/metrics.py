@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, Protocol
 
 PER_SECOND = "_per_s"
@@ -61,7 +62,7 @@ WORKER = (
 )
 JOIN = (
     Figure("algorithm", "", "who meets whom"),
-    Figure("access", "", "how windows are searched"),
+    Figure("access", "", "how windows are searched now"),
     Figure("r", "", "the figures of this side"),
     Figure("s", "", "the figures of this side"),
     Figure("seconds", "seconds", "since the join began"),
@@ -78,7 +79,7 @@ JOIN = (
     Figure("device", "", "of a join on a device: what it is, where its windows lie, seconds spent in each step"),
     Figure("circuit", "", "of a join in lock step: cycles, steps, how full its FIFOs were, utilisation per core"),
 )
-CELL = (
+ONE_CELL = (  # of a visit; what Spark reports is the sum of all
     Figure("results", "pairs", "written by the micro-batch"),
     Figure("late", "tuples", "dropped because they came after the watermark"),
     Figure("comparisons", "pairs", "tested by the predicate"),
@@ -88,6 +89,15 @@ CELL = (
     Figure("cache_misses", "chunks", "read from Spark's state"),
     Figure("state_rows", "tuples", "in the state of these cells"),
     Figure("state_bytes", "bytes", "of state in these cells"),
+)
+PER_CELL = (
+    Figure("cell", "", "its number"),
+    Figure("window_r", "tuples", "of r in its state"),
+    Figure("window_s", "tuples", "of s in its state"),
+    Figure("arrived", "tuples", "routed to it, copies included", counter=True),
+    Figure("results", "pairs", "found by it", counter=True),
+    Figure("comparisons", "pairs", "tested by it", counter=True),
+    Figure("state_bytes", "bytes", "of its state"),
 )
 PIPELINE = (
     Figure("batches", "batches", "micro-batches so far", counter=True),
@@ -139,6 +149,7 @@ def documented(doc: str | None) -> str:
 
 COUNTED = tuple(figure.name for figure in PIPELINE if figure.counter and figure.name != "batches")
 LATEST = tuple(figure.name for figure in PIPELINE if not figure.counter)
+COUNTED_PER_CELL = tuple(figure.name for figure in PER_CELL if figure.counter)
 
 
 @dataclass
@@ -161,6 +172,7 @@ class Totals:
     comparisons: int = 0
     malformed: int = 0
     latest: dict[str, Any] = field(default_factory=dict)
+    by_cell: list[dict[str, int]] = field(default_factory=list)
     _seen: set[int] = field(default_factory=set)
 
     def add(self, batch: dict[str, Any]) -> None:
@@ -172,6 +184,13 @@ class Totals:
         self.batches += 1
         for name in COUNTED:
             setattr(self, name, getattr(self, name) + int(batch.get(name) or 0))
+        if batch.get("by_cell"):
+            none = dict.fromkeys(COUNTED_PER_CELL, 0)
+            pairs = zip_longest(batch["by_cell"], self.by_cell[: len(batch["by_cell"])], fillvalue=none)
+            self.by_cell = [
+                {"cell": k} | cell | {name: cell[name] + before[name] for name in COUNTED_PER_CELL}
+                for k, (cell, before) in enumerate(pairs)
+            ]
         if batch.get("cells") == 0:  # a batch without rows looks at no state
             batch = batch | {name: self.latest.get(name) for name in ("cells", "state_rows", "state_bytes")}
         self.latest = batch
@@ -183,7 +202,7 @@ class Totals:
     def stats(self) -> dict[str, Any]:
         """The totals, and what the last micro-batch said of state and watermark."""
         totals = {name: getattr(self, name) for name in ("batches", *COUNTED)}
-        return totals | {name: self.latest.get(name) for name in LATEST}
+        return totals | {name: self.latest.get(name) for name in LATEST} | {"by_cell": self.by_cell}
 
 
 class Reporting(Protocol):
@@ -228,6 +247,8 @@ class _Collector:
         stats = self._join.stats()
         if "workers" not in stats:
             yield from _families("pipeline", PIPELINE, [({}, stats)])
+            cells = [({"cell": str(cell["cell"])}, cell) for cell in stats.get("by_cell", ())]
+            yield from _families("cell", PER_CELL, cells)
             return
         yield from _families("join", JOIN, [({}, stats)])
         yield from _families("side", SIDE, [({"side": side}, stats[side]) for side in "rs"])
@@ -275,7 +296,13 @@ def table() -> str:
     >>> print(table().splitlines()[3])
     | `streamjoin_join_results_pairs_total` | | pairs found so far |
     """
-    scopes = (("join", JOIN, ""), ("side", SIDE, "side"), ("worker", WORKER, "worker"), ("pipeline", PIPELINE, ""))
+    scopes = (
+        ("join", JOIN, ""),
+        ("side", SIDE, "side"),
+        ("worker", WORKER, "worker"),
+        ("pipeline", PIPELINE, ""),
+        ("cell", PER_CELL, "cell"),
+    )
     lines = ["| metric | labels | meaning |", "| --- | --- | --- |"]
     for scope, declared, label in scopes:
         for figure in declared:

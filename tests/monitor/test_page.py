@@ -12,6 +12,10 @@ import pytest
 
 import browser
 import streamjoin as sj
+from streamjoin.monitor.address import Address
+from streamjoin.monitor.run import Run
+from streamjoin.monitor.server import Server
+from streamjoin.monitor.topology import cells, drawn
 from streamjoin.papers import BAND, Source, schema
 
 pytestmark = pytest.mark.skipif(browser.found() is None, reason="no Chromium on PATH")
@@ -76,3 +80,39 @@ def test_the_page_ends_with_the_join(tmp_path: Path) -> None:
         tab.until(lambda: tab.text("#plan"))
         page.close()
         tab.until(lambda: tab.text("#state") == "ended")
+
+
+def test_cells_and_workers_are_drawn_with_what_they_hold(tmp_path: Path) -> None:
+    """A Spark pipeline, then a star; by keyboard, light and dark."""
+    run = Run("pipeline")
+    server = Server(run, Address())
+    cell = {"label": "0", "r": 1200, "s": 30, "bytes": 2048, "arrived": 300, "comparisons": 10**6}
+    run.describe("the plan", cells("hash", 2, (1, 2), (2.0, 1.0)))
+    for k in (1, 2):
+        figures = {"rows": 400 * k, "results": k, "window": 5, "late": 0, "comparisons": 0, "bytes": 1, "batch_ms": 900}
+        run.add({**figures, "batches": k, "cells": 4, "watermark": "w", "workers": [cell] * 4})
+    try:
+        with browser.browser(tmp_path) as tab:
+            tab.open(server.url)
+            tab.until(lambda: tab.text("#topology").count("cell") >= 4)
+            assert "r 1,200" in tab.text("#topology") and "2.0 KiB" in tab.text("#topology")
+            assert "Copies as planned: 2.00 of an r, 1.00 of an s; so far 1.50 per row" in tab.text("#topology")
+            assert tab.text("#h-latency") == "Duration of micro-batches (ms)"
+            seen = []
+            for _ in range(6):
+                for kind in ("keyDown", "keyUp"):
+                    tab.call("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+                seen.append(tab.evaluate("document.activeElement.id"))
+            assert seen == ["rates", "results", "latency", "window", "topology", "plan"]
+            paper = "getComputedStyle(document.body).backgroundColor"
+            shades = []
+            for scheme in ("light", "dark"):
+                media = [{"name": "prefers-color-scheme", "value": scheme}]
+                tab.call("Emulation.setEmulatedMedia", features=media)
+                shades.append(tab.evaluate(paper))
+            assert shades[0] != shades[1]
+            run.describe("another plan", drawn("cell", (1, 3)))
+            tab.until(lambda: "driver" in tab.text("#topology") and tab.text("#h-topology") == "Workers")
+            assert not tab.complaints
+    finally:
+        server.close()

@@ -19,8 +19,9 @@ from streamjoin.errors import FileError, OptionError
 from streamjoin.metrics import Totals, collector, table
 from streamjoin.monitor.address import Address, read_address
 from streamjoin.monitor.run import ENDED, FAILED, KEPT, RUNNING, Run, read_recording
+from streamjoin.monitor.samples import of_pipeline
 from streamjoin.monitor.server import Server
-from streamjoin.monitor.topology import DRIVER, drawn
+from streamjoin.monitor.topology import DRIVER, cells, drawn
 from streamjoin.monitor.watch import replay
 
 SCHEMA = pa.schema({"ts": pa.int64(), "x": pa.int32()})
@@ -187,6 +188,14 @@ def test_every_algorithm_can_be_drawn(name: str) -> None:
     assert all({arrow["from"], arrow["to"]} <= known for arrow in picture["arrows"])
 
 
+def test_cells_are_drawn_once_each() -> None:
+    picture = cells("hash", 5, (2, 3), (3.0, 2.0))
+    places = {(node["x"], node["y"]) for node in picture["nodes"]}
+    assert len(places) == len(picture["nodes"]) == 30
+    reached = {side: {arrow["to"] for arrow in picture["arrows"] if arrow["side"] == side} for side in "rs"}
+    assert reached["r"] == reached["s"] == set(range(30))
+
+
 def test_metrics_of_a_spark_driver() -> None:
     from prometheus_client import CollectorRegistry, generate_latest
 
@@ -194,7 +203,14 @@ def test_metrics_of_a_spark_driver() -> None:
     registry = CollectorRegistry()
     registry.register(collector(totals))
     totals.add({"batch": 0, "rows_in": 10, "results": 3, "batch_ms": 1500, "watermark": "2024-01-01"})
+    cell = {"window_r": 2, "window_s": 3, "arrived": 5, "results": 1, "comparisons": 9, "state_bytes": 80}
+    totals.add({"batch": 1, "by_cell": [cell, cell]})
+    totals.add({"batch": 2, "batch_ms": 1500, "by_cell": [cell, cell | {"window_r": 4}]})
     text = generate_latest(registry).decode()
+    assert 'streamjoin_cell_comparisons_pairs_total{cell="1"} 18.0' in text
+    assert 'streamjoin_cell_window_r_tuples{cell="1"} 4.0' in text
+    workers = of_pipeline(totals.stats())["workers"]
+    assert [worker["arrived"] for worker in workers] == [10, 10] and workers[1]["r"] == 4
     assert "streamjoin_pipeline_rows_in_total 10.0" in text
     assert "streamjoin_pipeline_batch_seconds 1.5" in text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -25,16 +26,25 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         browser.browser(Path(folder)) as tab,
     ):
-        join.push_r(sources[0].batch(PUSH))
+        over = threading.Event()
+
+        def feed() -> None:
+            while not over.is_set():
+                join.push_r(sources[0].batch(PUSH))
+                join.push_s(sources[1].batch(PUSH))
+                list(join.poll())
+                time.sleep(PUSH / RATE)
+
+        thread = threading.Thread(target=feed)
+        thread.start()
         tab.open(page.url)
-        end = time.monotonic() + SECONDS
-        while time.monotonic() < end:
-            join.push_r(sources[0].batch(PUSH))
-            join.push_s(sources[1].batch(PUSH))
-            list(join.poll())
-            time.sleep(PUSH / RATE)
+        time.sleep(SECONDS / 2)
+        tab.screenshot(IMAGES / "watch.png", height=1060)  # the charts take the size of the picture
+        time.sleep(SECONDS / 2)
         tab.screenshot(IMAGES / "watch.png", height=1060)
         tab.screenshot(IMAGES / "watch-dark.png", height=1060, dark=True)
+        over.set()
+        thread.join()
 
 
 if __name__ == "__main__":

@@ -89,7 +89,8 @@ class Watched:
         if figures.explanation is not None and not self._run.plan:
             facts = figures.explanation.to_dict()
             copies = facts["replication"]["r"], facts["replication"]["s"]
-            self._run.describe(str(figures.explanation), cells(facts["cells"], facts["routing"], copies))
+            picture = cells(facts["routing"], facts["groups"], tuple(facts["grid"]), copies)
+            self._run.describe(str(figures.explanation), picture)
         self._run.add(of_pipeline(figures.stats(), stage))
 
     def close(self) -> None:

@@ -28,6 +28,7 @@ class Run:
     title: str
     plan: str = ""  # in words
     topology: dict[str, Any] | None = None  # what is drawn; see `streamjoin.monitor.topology`
+    unit: str | None = None  # of watermarks: "s", "ms", "us", "ns" since 1970; None if they are plain numbers or text
     state: str = RUNNING
     message: str = ""  # why it failed
     recording: TextIO | None = None
@@ -40,11 +41,11 @@ class Run:
 
     def head(self) -> dict[str, Any]:
         """What a page shows beside the samples."""
-        return {"title": self.title, "plan": self.plan, "topology": self.topology}
+        return {"title": self.title, "plan": self.plan, "topology": self.topology, "unit": self.unit}
 
-    def describe(self, plan: str, topology: dict[str, Any] | None) -> None:
+    def describe(self, plan: str, topology: dict[str, Any] | None, unit: str | None = None) -> None:
         """Sets the plan, where it is known only after the start."""
-        self.plan, self.topology = plan, topology
+        self.plan, self.topology, self.unit = plan, topology, unit
         self._record({"run": self.head()})
 
     def add(self, sample: Sample) -> None:

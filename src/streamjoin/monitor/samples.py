@@ -5,7 +5,7 @@ r, s                of each side: tuples, window, watermark, late, shed, bytes
 results, comparisons
 latency_ms          p50, p99 and others, where results have one
 punctuation_lag     ticks by which the promise of order lies behind the input
-workers             by worker: label, r and s (tuples held), queue, comparisons
+workers             by worker: label, r and s (tuples held), queue, comparisons; by cell: bytes and arrived, no queue
 memory_bytes        of the process
 note                what is being done
 """
@@ -27,7 +27,7 @@ def of_join(stats: dict[str, Any]) -> Sample:
     return {
         **sides,
         **{name: stats[name] for name in names if stats.get(name) is not None},
-        "workers": [_worker(worker) for worker in stats["workers"]],
+        "workers": [_worker(worker) for worker in stats["workers"] or [_alone(stats)]],
         "memory_bytes": resident_bytes(),
     }
 
@@ -41,6 +41,12 @@ def _side(stats: dict[str, Any]) -> dict[str, Any]:
         "shed": stats.get("shed", 0),
         "bytes": stats["store_bytes"] + stats.get("payload_bytes", 0),
     }
+
+
+def _alone(stats: dict[str, Any]) -> dict[str, Any]:
+    """The pushing thread as the only worker, where there is no other."""
+    windows = {f"window_{side}": stats[side]["window"] for side in "rs"}
+    return {"worker": 0, "comparisons": stats.get("comparisons", 0), **windows}
 
 
 def _worker(stats: dict[str, Any]) -> dict[str, Any]:
@@ -66,8 +72,20 @@ def of_pipeline(stats: dict[str, Any], note: str = "") -> Sample:
         "batch_ms": stats.get("batch_ms"),
         "batches": stats["batches"],
         "cells": stats.get("cells") or 0,
+        "workers": [_cell(cell) for cell in stats.get("by_cell") or ()],
         "memory_bytes": resident_bytes(),
         "note": note,
+    }
+
+
+def _cell(stats: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "label": str(stats["cell"]),
+        "r": stats["window_r"],
+        "s": stats["window_s"],
+        "bytes": stats["state_bytes"],
+        "arrived": stats["arrived"],
+        "comparisons": stats["comparisons"],
     }
 
 

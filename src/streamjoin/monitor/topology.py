@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise, product
 from typing import Any
 
 from streamjoin.algorithms import ALGORITHMS, NOBODY, Topology
 
 DRIVER = "driver"
+SPACE = 0.3  # between groups of cells, in units of a cell
 
 
 def drawn(algorithm: str, layout: tuple[int, int]) -> dict[str, Any]:
@@ -20,6 +22,7 @@ def drawn(algorithm: str, layout: tuple[int, int]) -> dict[str, Any]:
     """
     row = ALGORITHMS[algorithm]
     topology = row.topology(*layout)
+    driver = None  # its own place where it feeds every worker by itself
     if topology.nodes == 1:
         shape, places = "one", [(0.0, 0.0)]
     elif row.rectangular:
@@ -27,13 +30,14 @@ def drawn(algorithm: str, layout: tuple[int, int]) -> dict[str, Any]:
     elif any(following != (NOBODY, NOBODY) for following in topology.next):
         shape, places = "chain", [(float(k), 0.0) for k in range(topology.nodes)]
     elif any(NOBODY in way for way in topology.way):
-        shape, places = "halves", _halves(topology)
+        shape, places, driver = "halves", _halves(topology), {"y": 1.05}
     else:
-        shape, places = "star", [(float(k), 1.0) for k in range(topology.nodes)]
+        shape, places, driver = "star", [(float(k), 0.8) for k in range(topology.nodes)], {"y": 0.0}
     return {
         "shape": shape,
         "algorithm": algorithm,
         "paper": row.paper,
+        "driver": driver,
         "nodes": [{"id": k, "x": x, "y": y} for k, (x, y) in enumerate(places)],
         "arrows": _arrows(topology),
     }
@@ -41,7 +45,7 @@ def drawn(algorithm: str, layout: tuple[int, int]) -> dict[str, Any]:
 
 def _halves(topology: Topology) -> list[tuple[float, float]]:
     """Those that keep r in the first row, those that keep s in the second."""
-    return [(float(of_r), 0.0) if of_s == NOBODY else (float(of_s), 1.0) for of_r, of_s in topology.way]
+    return [(float(of_r), 0.0) if of_s == NOBODY else (float(of_s), 1.6) for of_r, of_s in topology.way]
 
 
 def _arrows(topology: Topology) -> list[dict[str, Any]]:
@@ -55,14 +59,33 @@ def _arrows(topology: Topology) -> list[dict[str, Any]]:
     return found
 
 
-def cells(count: int, routing: str, copies: tuple[float, float] | None) -> dict[str, Any]:
-    """Spark's cells as a field of equal nodes: each has its own windows, and none knows another."""
-    columns = max(1, math.ceil(math.sqrt(count)))
+def cells(routing: str, groups: int, grid: tuple[int, int], copies: tuple[float, float]) -> dict[str, Any]:
+    """Spark's cells: groups of rows and columns. A tuple goes to one group or several; r to a row of it, s to a column.
+
+    >>> picture = cells("range", 2, (2, 1), (1.0, 2.5))
+    >>> [(node["x"], node["y"]) for node in picture["nodes"]]
+    [(0.0, 0.0), (0.0, 1.0), (1.3, 0.0), (1.3, 1.0)]
+    >>> [(arrow["from"], arrow["to"], arrow["side"]) for arrow in picture["arrows"][:3]]
+    [('driver', 0, 'r'), ('driver', 1, 'r'), ('driver', 0, 's')]
+    """
+    rows, columns = grid
+    abreast = max(1, round(math.sqrt(groups * rows / columns)))  # groups that stand side by side
+    nodes: list[dict[str, Any]] = []
+    arrows: list[dict[str, Any]] = []
+    for group in range(groups):
+        left, top = group % abreast * (columns + SPACE), group // abreast * (rows + SPACE)
+        first = group * rows * columns
+        for row, column in product(range(rows), range(columns)):
+            nodes.append({"id": len(nodes), "x": round(left + column, 3), "y": round(top + row, 3)})
+        for side, lines, width in (("r", range(rows), columns), ("s", range(columns), rows)):
+            for line in lines:
+                ids = [first + (line * columns + k if side == "r" else k * columns + line) for k in range(width)]
+                arrows += [{"from": a, "to": b, "side": side} for a, b in pairwise([DRIVER, *ids])]
     return {
         "shape": "cells",
-        "algorithm": routing,
+        "algorithm": f"{routing}: {groups} group{'s' * (groups > 1)} of {rows} x {columns} cells",
         "paper": "DP-Join's scheme: every pair meets in exactly one cell",
         "copies": copies,
-        "nodes": [{"id": k, "x": float(k % columns), "y": float(k // columns)} for k in range(count)],
-        "arrows": [],
+        "nodes": nodes,
+        "arrows": arrows,
     }

@@ -30,7 +30,8 @@ class Sampler:
     def __init__(self, join: Join, run: Run, every: float = EVERY) -> None:
         self._join, self._run, self._every = join, run, every
         plan = join.plan
-        run.describe(str(explained(plan, lambda wanted: join.stats()["device"])), drawn(plan.algorithm, plan.layout))
+        words = str(explained(plan, lambda wanted: join.stats()["device"]))
+        run.describe(words, drawn(plan.algorithm, plan.layout), plan.unit)
         self._over = False
         self._thread = Thread(self._sample, "streamjoin-samples")
         start([self._thread])
@@ -113,7 +114,7 @@ def replay(path: Path, run: Run, speed: float, over: Callable[[], bool] = lambda
     for line in read_recording(path):
         if "run" in line:
             run.title = f"{line['run'].get('title', '')} (recorded)"
-            run.describe(line["run"].get("plan", ""), line["run"].get("topology"))
+            run.describe(line["run"].get("plan", ""), line["run"].get("topology"), line["run"].get("unit"))
         elif "sample" in line:
             at = float(line["sample"].get("at", 0.0)) / speed
             begun = time.monotonic() - at if begun is None else begun

@@ -2,7 +2,7 @@
 "use strict";
 
 const SPAN = 300; // seconds that the charts show
-const WIDTH = 132, HEIGHT = 84, GAP = 46; // of a worker in the drawing
+const WIDTH = 132, HEIGHT = 84, GAP = 46, DRIVER = 28; // of a worker in the drawing, and the driver's height
 const el = (id) => document.getElementById(id);
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const number = (x) => (x === null || x === undefined ? "–" : Math.round(x).toLocaleString("en"));
@@ -14,11 +14,20 @@ const bytes = (x) => {
   return `${x.toFixed(k ? 1 : 0)} ${units[k]}`;
 };
 
+/** A time of the streams, or how far two of them are apart, in the unit that the run names. */
+const PER_SECOND = { s: 1, ms: 1e3, us: 1e6, ns: 1e9 };
+const unit = () => PER_SECOND[head && head.unit];
+function moment(x) {
+  if (x === null || x === undefined) return "–";
+  if (typeof x !== "number") return x;
+  return unit() ? new Date((x / unit()) * 1000).toISOString().replace("T", " ").slice(0, -1) : number(x);
+}
+const apart = (a, b) => (typeof a !== "number" || typeof b !== "number" ? "–"
+  : unit() ? `${(Math.abs(a - b) / unit()).toFixed(2)} s` : number(Math.abs(a - b)));
+
 let samples = [];
 let head = null;
 let ended = false;
-
-const tuples = (x, side) => (x[side] ? x[side].tuples : side === "r" ? x.rows : null);
 
 /** What a counter grew per second, between neighbouring samples. */
 function rate(read) {
@@ -31,7 +40,8 @@ function rate(read) {
 }
 
 const series = (read) => samples.map((x) => { const y = read(x); return y === undefined ? null : y; });
-const latency = (name) => (x) => (x.latency_ms ? x.latency_ms[name] : x.batch_ms);
+const latency = (name) => (x) => (x.latency_ms ? x.latency_ms[name] : null);
+const of = (side, name) => (x) => (x[side] ? x[side][name] : null);
 
 function chart(id, lines, log) {
   const at = samples.map((x) => x.at);
@@ -52,16 +62,22 @@ function chart(id, lines, log) {
 }
 
 function charts() {
-  chart("rates", [["r", rate((x) => tuples(x, "r")), "--r"], ["s", rate((x) => tuples(x, "s")), "--s"]]);
+  chart("rates", [
+    ["r", rate(of("r", "tuples")), "--r"],
+    ["s", rate(of("s", "tuples")), "--s"],
+    ["both", rate((x) => x.rows), "--good"],
+  ]);
   chart("results", [["results", rate((x) => x.results), "--good"]]);
   chart("latency", [
     ["p50", series(latency("p50")), "--r"],
     ["p99", series(latency("p99")), "--s"],
     ["p99.9", series(latency("p99_9")), "--quiet", "dot"],
+    ["micro-batch", series((x) => x.batch_ms), "--good"],
   ]);
   chart("window", [
-    ["r", series((x) => (x.r ? x.r.window : x.window)), "--r"],
-    ["s", series((x) => (x.s ? x.s.window : null)), "--s"],
+    ["r", series(of("r", "window")), "--r"],
+    ["s", series(of("s", "window")), "--s"],
+    ["state", series((x) => x.window), "--good"],
   ]);
 }
 
@@ -76,10 +92,11 @@ function figures() {
     show("s tuples/s", number(rates((y) => y.s.tuples)));
     show("window of r", number(x.r.window));
     show("window of s", number(x.s.window));
-    if (x.r.watermark !== undefined) show("watermark of r", x.r.watermark ?? "–");
-    if (x.s.watermark !== undefined) show("watermark of s", x.s.watermark ?? "–");
+    if (x.r.watermark !== undefined) show("watermark of r", moment(x.r.watermark));
+    if (x.s.watermark !== undefined) show("watermark of s", moment(x.s.watermark));
+    if (x.s.watermark !== undefined) show("lag between r and s", apart(x.r.watermark, x.s.watermark));
     show("shed tuples", number(both("shed")));
-    if (x.punctuation_lag !== undefined) show("punctuation lag", number(x.punctuation_lag));
+    if (x.punctuation_lag !== undefined) show("punctuation lag", apart(x.punctuation_lag, 0));
   } else if (x.rows !== undefined) {
     show("rows", number(x.rows));
     show("rows/s", number(rates((y) => y.rows)));
@@ -102,6 +119,7 @@ function figures() {
     label.textContent = name;
     text.textContent = value;
     box.dataset.figure = name;
+    if (String(value).length > 14) box.className = "long";
     box.append(label, text);
     return box;
   }));
@@ -120,10 +138,9 @@ function topology() {
   if (!shape) { el("topology").replaceChildren(); return; }
   const now = samples[samples.length - 1] || {}, before = samples[samples.length - 2] || {};
   const workers = now.workers || [], earlier = before.workers || [];
-  const left = shape.shape === "star" || shape.shape === "halves" ? WIDTH : 0;
-  const place = (node) => [left + node.x * (WIDTH + GAP) + GAP, node.y * (HEIGHT + GAP) + 12];
+  const place = (node) => [node.x * (WIDTH + GAP) + GAP, node.y * (HEIGHT + GAP) + 12];
   const columns = Math.max(...shape.nodes.map((node) => node.x)) + 1, rows = Math.max(...shape.nodes.map((node) => node.y)) + 1;
-  const wide = left + columns * (WIDTH + GAP) + 2 * GAP, high = rows * (HEIGHT + GAP) + 10;
+  const wide = columns * (WIDTH + GAP) + 2 * GAP, high = rows * (HEIGHT + GAP) + 10;
   const picture = svg("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, role: "img" });
   picture.append(svg("title", {}, `${shape.algorithm}: ${shape.shape} of ${shape.nodes.length}`));
   const arrowheads = svg("defs", {});
@@ -134,16 +151,25 @@ function topology() {
   }
   picture.append(arrowheads);
   const byId = new Map(shape.nodes.map((node) => [node.id, node]));
+  if (shape.driver) shape.driver.at = [wide / 2, shape.driver.y * (HEIGHT + GAP) + 12];
   for (const { from, to, side } of shape.arrows) picture.append(arrow(shape, byId, place, from, to, side, wide));
+  if (shape.driver) {
+    const [x, y] = shape.driver.at;
+    picture.append(svg("rect", { x: x - 40, y, width: 80, height: DRIVER, rx: 6 }));
+    picture.append(svg("text", { x, y: y + 18, "text-anchor": "middle" }, "driver"));
+  }
   const most = Math.max(1, ...workers.flatMap((worker) => [worker.r, worker.s]));
   for (const node of shape.nodes) picture.append(box(node, place(node), workers, earlier, now.at - before.at, most, shape));
-  picture.append(svg("text", { x: GAP, y: high - 8, class: "quiet" }, caption(shape)));
+  picture.append(svg("text", { x: GAP, y: high - 8, class: "quiet" }, caption(shape, now)));
   el("topology").replaceChildren(picture);
 }
 
-function caption(shape) {
-  const copies = shape.copies ? `; copies: ${shape.copies[0].toPrecision(3)} of an r, ${shape.copies[1].toPrecision(3)} of an s` : "";
-  return `${shape.algorithm} (${shape.paper})${copies}`;
+function caption(shape, now) {
+  if (!shape.copies) return `${shape.algorithm} (${shape.paper})`;
+  const arrived = (now.workers || []).reduce((sum, cell) => sum + cell.arrived, 0);
+  const measured = arrived && now.rows ? `; so far ${(arrived / now.rows).toFixed(2)} per row` : "";
+  const [r, s] = shape.copies.map((x) => x.toPrecision(3));
+  return `${shape.algorithm}. Copies as planned: ${r} of an r, ${s} of an s${measured}`;
 }
 
 function arrow(shape, byId, place, from, to, side, wide) {
@@ -151,9 +177,13 @@ function arrow(shape, byId, place, from, to, side, wide) {
   const shift = side === "s" ? 14 : side === "r" ? -14 : 0;
   let line;
   if (from === "driver") {
-    if (shape.shape === "grid" && side === "s") line = [x + WIDTH / 2, y - 12, x + WIDTH / 2, y];
+    if ((shape.shape === "grid" || shape.shape === "cells") && side === "s") line = [x + WIDTH / 2, y - 12, x + WIDTH / 2, y];
     else if (shape.shape === "chain" && side === "s") line = [wide - 8, y + HEIGHT / 2 + shift, x + WIDTH, y + HEIGHT / 2 + shift];
-    else if (shape.shape === "star" || shape.shape === "halves") line = [8, 54, x, y + HEIGHT / 2];
+    else if (shape.driver) {
+      const [u, v] = shape.driver.at, below = y > v;
+      line = [u, below ? v + DRIVER : v, x + WIDTH / 2, below ? y : y + HEIGHT];
+    }
+    else if (shape.shape === "cells") line = [x - 20, y + HEIGHT / 2 + shift, x, y + HEIGHT / 2 + shift];
     else line = [8, y + HEIGHT / 2 + shift, x, y + HEIGHT / 2 + shift];
   } else {
     const [u, v] = place(byId.get(from));
@@ -175,7 +205,8 @@ function box(node, [x, y], workers, earlier, seconds, most, shape) {
     group.append(svg("rect", { x: x + 8 + k * 18, y: y + HEIGHT - 8 - height, width: 14, height, class: `fill-${side}` }));
   }
   const per = then && seconds > 0 ? (worker.comparisons - then.comparisons) / seconds : null;
-  const words = [`r ${number(worker.r)}`, `s ${number(worker.s)}`, `queue ${number(worker.queue)}`, per === null ? "" : `${(per / 1e6).toFixed(1)} M cmp/s`];
+  const held = worker.queue === undefined ? bytes(worker.bytes) : `queue ${number(worker.queue)}`;
+  const words = [`r ${number(worker.r)}`, `s ${number(worker.s)}`, held, per === null ? "" : `${(per / 1e6).toFixed(1)} M cmp/s`];
   words.forEach((text, k) => group.append(svg("text", { x: x + 48, y: y + 32 + 14 * k }, text)));
   return group;
 }
@@ -205,6 +236,10 @@ function connect() {
     head = JSON.parse(event.data);
     el("title").textContent = head.title;
     document.title = `${head.title} · streamjoin`;
+    const cells = head.topology && head.topology.shape === "cells";
+    el("h-topology").textContent = cells ? "Cells" : "Workers";
+    el("h-latency").textContent = cells ? "Duration of micro-batches (ms)" : "Latency (ms)";
+    el("h-window").textContent = cells ? "State (tuples, copies included)" : "Windows (tuples)";
     el("plan").textContent = head.plan;
     state("running", "");
     later();
