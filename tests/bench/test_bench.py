@@ -9,17 +9,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pytest
 from typer.testing import CliRunner
 
+from profiles import soak_only
 from streamjoin import papers as workload
-from streamjoin.bench import check, push_bench, tables_bench
+from streamjoin.bench import check, push_bench, rows_bench, tables_bench
 from streamjoin.bench import one_core as bench
 from streamjoin.bench.contestant import fingerprint, prepare
 from streamjoin.bench.jobs import JOBS
 from streamjoin.bench.yardsticks import PEERS
 from streamjoin.cli.main import app
 from streamjoin.errors import OptionError, StreamjoinError
+from streamjoin.monitor.run import read_recording
 
 JOIN = {"rate_per_stream", "window_tuples", "access", "results_per_s", "verified", "machine"}
 
@@ -43,6 +46,23 @@ def test_join(access: str, rate: str) -> None:
     answer = figures("bench", "join", "--access", access, "--window", "20s", "--rate", rate, "--seconds", "0")
     assert set(answer) >= JOIN and answer["access"] == access
     assert answer["window_tuples"] >= 20 * int(rate)
+
+
+def test_rows_beside_pairs() -> None:
+    answer = figures("bench", "join", "--rows", "--window", "20s", "--rate", "5000", "--seconds", "0")
+    assert {"rate_per_stream", "pairs_rate_per_stream", "ratio_to_pairs", "machine"} <= set(answer)
+
+
+def test_rows_with_wrong_values_are_noticed() -> None:
+    sources = [workload.Source(name, 1000) for name in "rs"]
+    join = rows_bench._Rows(bench.Workload(workload.BAND, "20s", 1000, 500, workload.HIGHEST), "band", sources)
+    found = join.round(500)
+    join.close()
+    rows_bench._check(found, sources, range(20_000, 20_500), 20 * 10**6, workload.BAND)
+    table = pa.Table.from_batches(found)
+    shifted = table.set_column(table.schema.get_field_index("b"), "b", pa.compute.add(table["b"], np.float32(1)))
+    with pytest.raises(StreamjoinError, match="wrong result"):
+        rows_bench._check(shifted.to_batches(), sources, range(20_000, 20_500), 20 * 10**6, workload.BAND)
 
 
 RUN = {"job", "rows", "engine", "seconds", "first_seconds", "cpu_seconds", "peak_mb", "rows_out", "same"}
@@ -76,7 +96,8 @@ def test_tables_agree_with_other_engines() -> None:
 def test_every_job_is_phrased_rightly_for_every_engine(name: str) -> None:
     job = JOBS[name]
     inputs = job.inputs(3000)
-    engines = [engine for engine in ("streamjoin", *PEERS) if find_spec(engine) and engine != "chdb"]
+    able = [engine for engine, peer in PEERS.items() if peer.takes(job) and engine != "chdb"]
+    engines = [engine for engine in ("streamjoin", *able) if find_spec(engine)]
     found = {engine: fingerprint(prepare(engine, job, inputs)()) for engine in engines}
     assert len(set(found.values())) == 1, found
     assert found["streamjoin"][0] > 0
@@ -161,7 +182,7 @@ def test_results_of_pushes_that_are_missing_are_noticed(monkeypatch: pytest.Monk
         filled.close()
 
 
-@pytest.mark.slow
+@soak_only  # it compiles everything, twice
 def test_cold_in_miniature() -> None:
     answer = figures("bench", "cold", "--joins", "join")
     by_step = {run["step"]: run for run in answer["runs"]}
@@ -171,6 +192,21 @@ def test_cold_in_miniature() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("peers")
+def test_watching_in_miniature() -> None:
+    words = ("--window", "2 seconds", "--rate", "4000", "--seconds", "0.01", "--rounds", "2")
+    answer = figures("bench", "watch", *words)
+    assert {"slower_by", "cpu_beside", "rate_per_stream"} <= set(answer) and len(answer["quartiles"]) == 3
+
+
+def test_a_benchmark_can_be_watched(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    figures("bench", "--record", str(path), "join", "--window", "20s", "--rate", "1000", "--seconds", "0")
+    samples = [line["sample"] for line in read_recording(path) if "sample" in line]
+    last = samples[-1]
+    assert last["r"]["tuples"] == last["s"]["tuples"] >= last["r"]["window"] > 0
+    assert last["workers"][0]["comparisons"] == last["comparisons"] > 0
+
+
 def test_check_names_what_fell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "ROWS", 500)
     file = tmp_path / "recorded.json"
@@ -178,6 +214,8 @@ def test_check_names_what_fell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert CliRunner().invoke(app, [*words, "--record"]).exit_code == 0
     kept = json.loads(file.read_text())
     assert set(kept["ratios"]["equi"]) == {"duckdb"} and kept["rows"] == 500
+    measured = tables_bench.tables(["equi"], 500, 1, ["duckdb"])
+    monkeypatch.setattr(check, "tables", lambda *words, **more: measured)
     for factor, fell in ((1e-3, []), (1e3, ["equi"])):
         changed = kept | {"ratios": {"equi": {"duckdb": kept["ratios"]["equi"]["duckdb"] * factor}}}
         file.write_text(json.dumps(changed))

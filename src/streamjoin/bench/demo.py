@@ -57,12 +57,12 @@ def run(
         while sources["s"].count < tuples:
             join.push_r(sources["r"].batch(BATCH))
             join.push_s(sources["s"].batch(BATCH))
-            found += [_pair_times(batch) for batch in join.poll()]
+            found += [pair_times(batch) for batch in join.poll()]
             report("joining", sources["s"].count / tuples, join.stats())
     elapsed = time.perf_counter() - start
-    found += [_pair_times(batch) for batch in join.poll()]
+    found += [pair_times(batch) for batch in join.poll()]
     stats = join.stats()
-    report("verifying: every pair of the two streams is looked at", 1.0)
+    report("verifying every pair", 1.0)
     expected = expected_pairs(sources["r"].sent(), sources["s"].sent(), parse_duration(window) // 1000)
     got = np.concatenate([np.zeros((0, 2), np.int64), *found])
     verify(got, expected)
@@ -96,7 +96,7 @@ def run_on_spark(
     from streamjoin.spark.pipeline.stop import Stop
 
     stop = Stop()
-    report("starting Spark", Figures())
+    report("starting Java and Spark", Figures())
     with session(Cluster(master, name="streamjoin-demo")) as spark, stop.listening():
         return run_verified(spark, tuples, rate, window, report, stop)
 
@@ -116,7 +116,7 @@ def run_verified(
         done = run_in(spark, request, stop, report, figures)
         if not done["finished"]:
             raise KeyboardInterrupt if stop.number in (None, signal.SIGINT) else SystemExit(signalled(stop.number))
-        report("verifying: every pair of the two streams is looked at", figures)
+        report("verifying every pair", figures)
         got = _sink_pairs(spark.read.parquet(request.output.place))
     start = microseconds(SETTINGS["start"])
     r, s = (papers.tuples(side, 0, tuples, rate, start=start) for side in "rs")
@@ -166,7 +166,7 @@ def _join(window: str, algorithm: str, workers: int | str) -> Join:
     return Join(r=schema("r"), s=schema("s"), on=BAND, within=window, time="ts", algorithm=algorithm, workers=workers)
 
 
-def _pair_times(batch: Any) -> Array:
+def pair_times(batch: Any) -> Array:
     """A result batch as (time of r, time of s); within a stream of this workload, no two tuples share a time."""
     return np.stack([as_numpy(flat(batch.column(name)).view("int64")) for name in ("ts_r", "ts_s")], axis=1)
 

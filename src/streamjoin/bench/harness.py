@@ -10,7 +10,7 @@ import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,10 +23,12 @@ from streamjoin.options import Options
 from streamjoin.papers import BAND, MICROSECONDS, Array, Source, partners, schema
 from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.results.latency import Latency
+from streamjoin.results.small_push import SmallPush
 from streamjoin.windows import SINCE_EVER
 from streamjoin.windows.duration import parse_duration
 from streamjoin.windows.watermark import Watermark
 
+T = TypeVar("T")
 CHECKED = 16  # r tuples, one after the other
 FILL = 1 << 16  # tuples that fill a window at a time
 SAMPLE = 1000  # of each side that are compared before
@@ -53,7 +55,14 @@ class Case:
     push: int = 1024  # tuples given to the join at a time
 
 
-watchers: list[Callable[[BareJoin], None]] = []  # called with every join that a benchmark opens
+watchers: list[Callable[[Any], None]] = []  # called with every join that a benchmark opens
+
+
+def observed(join: T) -> T:
+    """A join that a benchmark opens, shown to whoever watches."""
+    for watcher in watchers:
+        watcher(join)
+    return join
 
 
 class BareJoin:
@@ -62,21 +71,23 @@ class BareJoin:
     def __init__(self, plan: Plan, setup: Setup | None = None) -> None:
         self.plan = plan
         self.results = 0
+        self._pushed = [0, 0]
         self._intake = Intake(plan, plan.program())
         setup = setup or Setup(plan.algorithm, plan.workers, plan.layout)
         self.engine = open_engine(plan, self._intake, setup, self)
         self.closed = False
         self.engine.start()
-        for watcher in watchers:
-            watcher(self)
+        observed(self)
 
     @property
     def failure(self) -> BaseException | None:
         return self.engine.failure
 
     def stats(self) -> dict[str, Any]:
-        """The engine's figures, and the results so far."""
-        return self.engine.stats() | {"results": self.results}
+        """The engine's figures, and tuples and results so far."""
+        stats = self.engine.stats()
+        sides = {name: stats[name] | {"pushed": count} for name, count in zip(SIDES, self._pushed, strict=True)}
+        return stats | sides | {"results": self.results}
 
     def pairs(self, r: Array, s: Array) -> None:
         self.results += len(r)
@@ -86,12 +97,19 @@ class BareJoin:
 
     def prepared(self, side: int, table: Any, first: int = 0) -> Tuples:
         """Tuples as an engine takes them; all of the papers' count. Numbers begin with `first`."""
+        self._pushed[side] += table.num_rows
         return self._intake.prepare(side, table, self._intake.times(side, table), 0, first)[0]
 
     def passed(self, side: int, time: int) -> None:
         """A stream has come to a time: what has expired of the other one goes."""
         horizon = self.plan.window.horizon(SIDES[side], time, 0)
         self.engine.expire((SINCE_EVER, horizon) if side == 0 else (horizon, SINCE_EVER), (0, 0))
+
+    def take(self, side: int, table: Any, first: int) -> None:
+        """The next tuples of a stream, numbered from `first`; what they let expire goes."""
+        batch = self.prepared(side, table, first)
+        self.engine.arrive(side, batch)
+        self.passed(side, int(batch.at[0]))
 
     def fill(self, sources: list[Source], tuples: int, most: int = FILL) -> None:
         """Lets both windows grow to so many tuples without comparing them.
@@ -170,16 +188,18 @@ class Harness(BareJoin):
     def _push(self, side: int, table: Any) -> None:
         self._newest = 0
         (batch,) = table.to_batches()
-        if self.engine.push(side, batch, Watermark(0), self._taken) is None:
+        if self.engine.push(SmallPush(side, batch, Watermark(0)), self._taken) is not None:
+            self._pushed[side] += batch.num_rows
+        else:
             arrivals = self.prepared(side, table)
             self._newest = int(arrivals.at[-1])
             self.engine.arrive(side, arrivals)
         self.passed(side, self._newest)
 
-    def _taken(self, newest: int, r: Array | None, s: Array | None, nulls: bool | None) -> None:
-        self._newest = newest
-        if r is not None and s is not None:
-            self.pairs(r, s)
+    def _taken(self, push: SmallPush) -> None:
+        self._newest = push.newest
+        if push.r is not None and push.s is not None:
+            self.pairs(push.r, push.s)
 
     def comparisons(self) -> int:
         return self.engine.comparisons()

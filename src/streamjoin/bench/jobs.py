@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -68,6 +69,7 @@ class Job:
     covering: Callable[[Columns, Columns], int] | None = None  # then this one excludes nothing
     equal: tuple[tuple[str, str], ...] = ()
     parts: tuple[Part, ...] = ()  # disjoint, and together all results; none: the predicate as it is
+    overlap: bool = False  # of the intervals from each side's first column to its last one
 
     def inputs(self, rows: int) -> Inputs:
         """The tables, the same in every process."""
@@ -175,7 +177,8 @@ def _overlap(lengths: Callable[[np.random.Generator, int], Array]) -> Job:
     """Two intervals overlap if one of them begins inside the other."""
     inside_s = Part("r.t BETWEEN s.u AND s.b", (Between("r", "t", "u", "b", 32, steady=False),))
     inside_r = Part("s.u > r.t AND s.u <= r.y", (Between("s", "u", "t", "y", 32, steady=False),))
-    return Job("r.t <= s.b AND s.u <= r.y", _intervals(lengths), covering=_longest, parts=(inside_s, inside_r))
+    on, parts = "r.t <= s.b AND s.u <= r.y", (inside_s, inside_r)
+    return Job(on, _intervals(lengths), covering=_longest, parts=parts, overlap=True)
 
 
 BAND_1D = f"r.x BETWEEN s.a - {HALF_WIDTH} AND s.a + {HALF_WIDTH}"
@@ -196,3 +199,16 @@ JOBS: Mapping[str, Job] = MappingProxyType(
 )
 DENSE = Job("r.x = s.a", _numbers(15_000), 300 * MICROSECONDS, equal=(("x", "a"),))
 """Some twenty partners for every row: for kinds of joins that build no pairs."""
+
+INNER = "inner"
+KINDS: Mapping[str, dict[str, Any]] = MappingProxyType(  # of joins, by the name that benchmarks give them
+    {
+        INNER: {},
+        "left": {"how": "left"},
+        "full": {"how": "full"},
+        "semi": {"how": "semi"},
+        "anti": {"how": "anti"},
+        "take": {"take": "nearest"},
+        "count": {"aggregate": {"n": "count(*)"}},
+    }
+)

@@ -8,22 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamjoin.bench.harness import observed
+from streamjoin.bench.jobs import INNER, KINDS
 from streamjoin.errors import OptionError, StreamjoinError
 from streamjoin.live.join import Join
 from streamjoin.machine import machine
 from streamjoin.papers import BAND, Source, schema
 from streamjoin.plan.plan import SIDES
 
-INNER = "inner"
-KINDS: dict[str, dict[str, Any]] = {
-    INNER: {},
-    "left": {"how": "left"},
-    "full": {"how": "full"},
-    "semi": {"how": "semi"},
-    "anti": {"how": "anti"},
-    "take": {"take": "nearest"},
-    "count": {"aggregate": {"n": "count(*)"}},
-}
 BATCH = 1024
 
 
@@ -34,9 +26,10 @@ def kinds(
 
     Checked before figures are given out: the numbers of rows of all kinds agree with each other.
     """
+    names = tuple(KINDS) if "all" in names else names
     unknown = [name for name in names if name not in KINDS]
     if unknown:
-        raise OptionError(f'how="{unknown[0]}" is not one of {", ".join(KINDS)}')
+        raise OptionError(f'how="{unknown[0]}" is not one of {", ".join(KINDS)}, all')
     chosen = list(dict.fromkeys([INNER, *names]))
     best: dict[str, float] = {}
     counts: dict[str, dict[str, int]] = {}
@@ -64,6 +57,7 @@ def _run(kind: dict[str, Any], window: str, rate: int, tuples: int) -> tuple[flo
     pushed = [[source.batch(min(BATCH, tuples - first)) for first in range(0, tuples, BATCH)] for source in sources]
     rows = 0
     with Join(r=schema("r"), s=schema("s"), on=BAND, within=window, time="ts", algorithm="kang", **kind) as join:
+        observed(join)
         begin = time.process_time()
         for r, s in zip(*pushed, strict=True):
             join.push_r(r)

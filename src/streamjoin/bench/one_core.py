@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,34 @@ DEFAULTS = {  # access: predicate, window, rate to sustain, batch, largest key
     "scan": (BAND, "15 minutes", 2_000, 1_024, 10_000),
     "hash": (EQUALITY, "1 minute", 500_000, 65_536, 30_000_000),
 }
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a benchmark of one core joins."""
+
+    on: str
+    window: str
+    rate: int  # tuples/s of stream time, per stream
+    batch: int
+    highest: int  # key
+
+    @property
+    def ticks(self) -> int:
+        return parse_duration(self.window) // 1000
+
+    @property
+    def filled(self) -> int:
+        """Tuples of a full window."""
+        return self.ticks // MICROSECONDS * self.rate
+
+
+def workload(access: str, window: str | None, rate: int | None) -> Workload:
+    """The one for an access path, with a window and a rate of the caller's, if given."""
+    if access not in DEFAULTS:
+        raise OptionError(f'access="{access}" is not one of {", ".join(DEFAULTS)}')
+    on, usual, usual_rate, batch, highest = DEFAULTS[access]
+    return Workload(on, window or usual, rate or usual_rate, batch, highest)
 
 
 class Kept(BareJoin):
@@ -115,29 +144,23 @@ def join(
 
     The rate is sustained if the figure is not below it. Results are pairs of tuple numbers.
     """
-    if access not in DEFAULTS:
-        raise OptionError(f'access="{access}" is not one of {", ".join(DEFAULTS)}')
-    on, usual, usual_rate, size, highest = DEFAULTS[access]
-    length, rate = window or usual, rate or usual_rate
-    ticks = parse_duration(length) // 1000
-    join = Kept(on, length, access)
-    sources = [Source(name, rate, highest) for name in SIDES]
-    filled = ticks // MICROSECONDS * rate
-    join.fill(sources, filled, most=size)
+    work = workload(access, window, rate)
+    size = work.batch
+    join = Kept(work.on, work.window, access)
+    sources = [Source(name, work.rate, work.highest) for name in SIDES]
+    join.fill(sources, work.filled, most=size)
     join.results, before = 0, join.engine.comparisons()
     spent, rounds, join.keeping = 0.0, 0, True
     while spent < seconds or rounds < 2:
         for side, source in enumerate(sources):
             first, table = source.count, source.batch(size)
             start = time.perf_counter()
-            batch = join.prepared(side, table, first)
-            join.engine.arrive(side, batch)
-            join.passed(side, int(batch.at[0]))
+            join.take(side, table, first)
             spent += time.perf_counter() - start
         if join.keeping:
             join.keeping = False
-            numbers = range(filled, filled + size, max(1, size // CHECKED))
-            join.check(sources, numbers, ticks, equality=on == EQUALITY)
+            numbers = range(work.filled, work.filled + size, max(1, size // CHECKED))
+            join.check(sources, numbers, work.ticks, equality=work.on == EQUALITY)
         rounds += 1
     stats = join.engine.stats()
     sides = [stats[name] for name in SIDES]
@@ -148,10 +171,10 @@ def join(
         "access": access,
         "results_per_s": join.results / spent,
         "verified": True,
-        "asked_rate": rate,
-        "sustained": figure >= rate,
-        "window": length,
-        "predicate": on,
+        "asked_rate": work.rate,
+        "sustained": figure >= work.rate,
+        "window": work.window,
+        "predicate": work.on,
         "comparisons_per_s": (stats["comparisons"] - before) / spent,
         "batch": size,
         "memory_per_raw_byte": sum(side["store_bytes"] for side in sides) / sum(side["raw_bytes"] for side in sides),

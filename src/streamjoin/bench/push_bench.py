@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin import api
+from streamjoin.bench.harness import observed
 from streamjoin.errors import OptionError, StreamjoinError
 from streamjoin.live.join import Join
 from streamjoin.machine import machine
@@ -35,10 +36,10 @@ class Filled:
         self.window = window
         self.on = band(WINDOWS[window])
         self._sources = {side: Source(side, window / LENGTH) for side in "rs"}
-        self._join = Join(
+        self._join = observed(Join(
             r=schema("r"), s=schema("s"), on=self.on, within=f"{LENGTH}s", time="ts", algorithm=algorithm,
             workers=workers,
-        )  # fmt: skip
+        ))  # fmt: skip
         self._push = {"r": self._join.push_r, "s": self._join.push_s}
         self._old = {side: source.batch(window) for side, source in self._sources.items()}
         for first in range(0, window, FILL):

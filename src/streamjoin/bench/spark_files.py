@@ -41,6 +41,15 @@ def window_files(folder: Path, window: int, arrivals: int, batches: int, seconds
     return _written(folder, pieces, batches, 2 * arrivals)
 
 
+def outer_files(folder: Path, arrivals: int, batches: int, seconds: int) -> Files:
+    """Arrivals of both sides; the windows of a micro-batch, so many seconds in both directions, close with the next."""
+    pieces = {
+        side: [_tuples(side, k * arrivals, arrivals, arrivals / (2 * seconds)) for k in range(batches + 1)]
+        for side in "rs"
+    }
+    return _written(folder, pieces, batches, 2 * arrivals)
+
+
 def opaque_files(folder: Path, window: int, arrivals: int, batches: int) -> Files:
     """A window of r, filled; then arrivals of s alone, all within the window of all of r."""
     r = [_tuples("r", 0, window, window / 1_000)]

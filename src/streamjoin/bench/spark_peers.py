@@ -41,6 +41,11 @@ def bucket_2d(r: Any, s: Any, seconds: int) -> Any:
     return _joined(left, right, ["bx", "by"], BAND, seconds)
 
 
+def left_outer(r: Any, s: Any, on: str, seconds: int) -> Any:
+    """With an equality Spark has an outer join of its own."""
+    return _joined(r, s, [], on, seconds, "leftOuter")
+
+
 def labels_of(spark: Any, partitions: int) -> list[int]:
     """A cell for each shuffle partition: integers that Spark's hash sends to different ones."""
     rows = spark.range(1_000).selectExpr("CAST(id AS INT) AS id", f"pmod(hash(CAST(id AS INT)), {partitions}) AS p")
@@ -63,12 +68,12 @@ def _touched(column: str, width: int) -> Any:
     return F.explode(F.sequence(low, high))
 
 
-def _joined(left: Any, right: Any, keys: list[str], on: str, seconds: int) -> Any:
+def _joined(left: Any, right: Any, keys: list[str], on: str, seconds: int, how: str = "inner") -> Any:
     from pyspark.sql import functions as F
 
-    equal = " AND ".join(f"r.{key} = s.{key}" for key in keys)
+    equal = [f"r.{key} = s.{key}" for key in keys]
     near = f"s.ts BETWEEN r.ts - INTERVAL {seconds} SECONDS AND r.ts + INTERVAL {seconds} SECONDS"
-    joined = left.alias("r").join(right.alias("s"), F.expr(f"{equal} AND {on} AND {near}"))
+    joined = left.alias("r").join(right.alias("s"), F.expr(" AND ".join([*equal, on, near])), how)
     return joined.select("r.n", "s.m")
 
 

@@ -8,29 +8,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from streamjoin import api
-from streamjoin.bench.jobs import COLUMNS, DENSE, JOBS, Inputs, Job
+from streamjoin.bench.jobs import COLUMNS, DENSE, INNER, JOBS, KINDS, Inputs, Job
 from streamjoin.errors import OptionError, StreamjoinError
 from streamjoin.machine import machine
 
-INNER, AS_OF = "inner", "asof"
-KINDS: Mapping[str, dict[str, Any]] = MappingProxyType(
-    {
-        INNER: {},
-        "left": {"how": "left"},
-        "semi": {"how": "semi"},
-        "anti": {"how": "anti"},
-        "take": {"take": "nearest"},
-        "count": {"aggregate": {"n": "count(*)"}},
-    }
-)
-HOWS = (*(name for name in KINDS if name != INNER), AS_OF)
+AS_OF = "asof"
+HOWS = ("left", "semi", "anti", "take", "count", AS_OF)
 KEYS = 1_000  # of the as-of join
 Note = Callable[[str], None]
 Run = Callable[[], pa.Table]

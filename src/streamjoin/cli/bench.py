@@ -30,6 +30,8 @@ def shared(context: typer.Context, watch: Address = None, record: Recording = No
     context.call_on_close(watchers.clear)
 
 
+OneAlgorithm = Annotated[str, typer.Option(help="kang, or one with workers.")]
+Workers = Annotated[int, typer.Option(min=1, help="Of such an algorithm.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")]
 
 
@@ -56,8 +58,13 @@ def join(
     seconds: Annotated[float, typer.Option(min=0.0, help="How long to measure.")] = 20.0,
     how: Annotated[
         str | None,
-        typer.Option(help="Kinds beside the inner join, with commas: left,full,semi,anti,take,count. In turns."),
+        typer.Option(
+            help="Kinds beside the inner join, with commas: left,full,semi,anti,take,count, or all. In turns."
+        ),
     ] = None,
+    rows: Annotated[
+        bool, typer.Option("--rows", help="Results as rows, in Arrow batches, in turns with pairs of tuple numbers.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """The papers' band join, or its equality variant, sustained on one core with the windows prefilled.
@@ -78,6 +85,11 @@ def join(
             )
         _show(figures, False)
         return
+    if rows:
+        from streamjoin.bench.rows_bench import rows as measure
+
+        _show(measure(access=access, window=window, rate=rate, seconds=seconds), as_json)
+        return
     from streamjoin.bench import one_core as bench
 
     _show(bench.join(access=access, window=window, rate=rate, seconds=seconds), as_json)
@@ -91,7 +103,8 @@ def tables(
     rows: Annotated[int, typer.Option(min=1, help="Rows of each table.")] = 1_000_000,
     rounds: Annotated[int, typer.Option(min=1, help="Turns of each engine; the best counts.")] = 5,
     engines: Annotated[
-        str | None, typer.Option(help="Peers with commas between them: duckdb,polars,datafusion,chdb; all installed.")
+        str | None,
+        typer.Option(help="Peers with commas between them: duckdb,polars,datafusion,chdb,polars_bio; all installed."),
     ] = None,
     limit: Annotated[float, typer.Option(min=1, help="Seconds after which a call is given up.")] = 120.0,
     how: Annotated[
@@ -143,8 +156,8 @@ def push(
     windows: Annotated[str, typer.Option(help="Tuples in each window: 10000,1000000.")] = "10000,1000000",
     pushes: Annotated[int, typer.Option(min=1, help="Rows of each side in a round.")] = 2_000,
     rounds: Annotated[int, typer.Option(min=1, help="The best counts.")] = 3,
-    algorithm: Annotated[str, typer.Option(help="kang, or one with workers.")] = "kang",
-    workers: Annotated[int, typer.Option(min=1, help="Of such an algorithm.")] = 1,
+    algorithm: OneAlgorithm = "kang",
+    workers: Workers = 1,
     as_json: AsJson = False,
 ) -> None:
     """Pushes of 1, 64 and 1,024 rows into a live band join with full windows; how soon results of single rows come."""
@@ -163,9 +176,25 @@ def push(
     _show(figures, False)
 
 
+@app.command("watch")
+def watching(
+    window: Annotated[str, typer.Option(help="The length of the window.")] = "10 seconds",
+    rate: Annotated[int, typer.Option(min=1, help="Tuples per second of stream time and stream.")] = 50_000,
+    seconds: Annotated[float, typer.Option(min=0.01, help="Of a turn, about.")] = 0.5,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns with the page and without it; the median counts.")] = 40,
+    algorithm: OneAlgorithm = "kang",
+    workers: Workers = 1,
+    as_json: AsJson = False,
+) -> None:
+    """What an open live page costs a live band join: equal work with it and without it, in turns."""
+    from streamjoin.bench.watch_bench import watching as measure
+
+    _show(measure(window, rate, seconds, rounds, algorithm, workers), as_json)
+
+
 @app.command()
 def cold(
-    joins: Annotated[str | None, typer.Option(help="Of join, Join, parallel; all.")] = None,
+    joins: Annotated[str | None, typer.Option(help="Of join, Join, parallel, duckdb, polars; all.")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="The best counts.")] = 1,
     as_json: AsJson = False,
 ) -> None:
@@ -270,7 +299,7 @@ def parallel(
 
 
 MOST = 10**9  # tuples of a window
-SPARK_PARTS = "opaque,band,tiny,static"
+SPARK_PARTS = "opaque,band,large,outer,tiny,static"
 
 
 @app.command()

@@ -1,0 +1,136 @@
+"""What watching costs a join: one join with full windows, pushed to in turns with an open page and without one.
+
+The tuples are made before the clock starts. The page's reader is a process of its own, as a browser is.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.bench.demo import expected_pairs, pair_times, verify
+from streamjoin.live.join import Join
+from streamjoin.machine import machine
+from streamjoin.monitor.watch import EVERY, watch
+from streamjoin.papers import BAND, MICROSECONDS, Array, Source, schema, tuples
+from streamjoin.plan.plan import SIDES
+from streamjoin.windows.duration import parse_duration
+
+BATCH = 1024
+CHECKED = 2_000  # r tuples whose partners are all looked for
+READER = """
+import sys, urllib.request
+answer = urllib.request.urlopen(sys.argv[1] + "events")
+print(answer.readline(), flush=True)
+for line in answer: pass
+"""
+Pushes = list[tuple[pa.RecordBatch, pa.RecordBatch]]
+
+
+def watching(
+    window: str = "10 seconds",
+    rate: int = 50_000,
+    seconds: float = 0.5,
+    rounds: int = 40,
+    algorithm: str = "kang",
+    workers: int = 1,
+) -> dict[str, Any]:
+    """The papers' band join; by round, the time of equal work with a page compared with that without one.
+
+    Windows hold `rate` tuples per second of stream time. A turn takes about so many seconds. `slower_by` is the median
+    of all rounds; `cpu_beside` is what threads beside the pushing one used of its time, more than without a page.
+    """
+    length = parse_duration(window) // 1000
+    sources = [Source(name, rate) for name in SIDES]
+    spread: dict[str, Any] = {"algorithm": algorithm, "workers": workers}
+    with Join(r=schema("r"), s=schema("s"), on=BAND, within=window, time="ts", **spread) as join:
+        found = list(_pushed(join, _made(sources, int(3 * length / MICROSECONDS * rate) // BATCH)))
+        size = max(1, round(seconds / _spent(join, _made(sources, 64)).seconds * 64))
+        turns: dict[bool, list[Spent]] = {True: [], False: []}
+        for k in range(rounds):
+            for watched in (True, False) if k % 2 else (False, True):  # neither has always the later turn
+                pushes = _made(sources, size)
+                with _page(join) if watched else nullcontext():
+                    turns[watched].append(_spent(join, pushes))
+    list(join.poll())
+    _check(found, length, rate)
+    ratios = [w.seconds / a.seconds - 1 for w, a in zip(turns[True], turns[False], strict=True)]
+    beside = {watched: statistics.median(turn.beside for turn in of) for watched, of in turns.items()}
+    alone = statistics.median(turn.seconds for turn in turns[False])
+    return {
+        "slower_by": statistics.median(ratios),
+        "cpu_beside": (beside[True] - beside[False]) / alone,
+        "quartiles": [round(quartile, 4) for quartile in statistics.quantiles(ratios)] if rounds > 1 else ratios,
+        "rate_per_stream": size * BATCH / alone,
+        "rounds": rounds,
+        "samples_per_s": 1 / EVERY,
+        "verified": True,
+        "window": window,
+        "algorithm": algorithm,
+        "workers": workers,
+        "batch": BATCH,
+        "machine": machine(),
+    }
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Seconds of a turn, and CPU seconds of all threads but the pushing one."""
+
+    seconds: float
+    beside: float
+
+
+def _made(sources: list[Source], count: int) -> Pushes:
+    """The next batches of both streams."""
+    r, s = (source.batch(count * BATCH).combine_chunks().to_batches()[0] for source in sources)
+    return [(r.slice(k * BATCH, BATCH), s.slice(k * BATCH, BATCH)) for k in range(count)]
+
+
+def _pushed(join: Join, pushes: Pushes) -> Iterator[Any]:
+    for r, s in pushes:
+        join.push_r(r)
+        join.push_s(s)
+        yield from join.poll()
+
+
+def _spent(join: Join, pushes: Pushes) -> Spent:
+    """What a join takes for them, results handed out and dropped."""
+    start, own, whole = time.perf_counter(), time.thread_time(), time.process_time()
+    for _ in _pushed(join, pushes):
+        pass
+    seconds, own = time.perf_counter() - start, time.thread_time() - own
+    return Spent(seconds, time.process_time() - whole - own)
+
+
+@contextmanager
+def _page(join: Join) -> Iterator[None]:
+    """A page that is open somewhere, and gets every sample."""
+    with watch(join) as page:
+        reader = subprocess.Popen([sys.executable, "-c", READER, page.url], stdout=subprocess.PIPE)
+        try:
+            assert reader.stdout is not None
+            reader.stdout.readline()
+            yield
+        finally:
+            reader.kill()
+            reader.communicate()
+
+
+def _check(found: list[Any], length: int, rate: int) -> None:
+    """Raises unless the r tuples in the middle of the first three windows have all their partners."""
+    held = int(length / MICROSECONDS * rate)  # by a window
+    first = int(1.2 * held)
+    sample = tuples("r", first, first + CHECKED, rate)
+    pairs = np.concatenate([np.zeros((0, 2), np.int64), *map(pair_times, found)])
+    among: Array = np.isin(pairs[:, 0], sample[0])
+    verify(pairs[among], expected_pairs(sample, tuples("s", 0, 3 * held, rate), length))
