@@ -8,12 +8,13 @@ PYTEST_ARGS ?=
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint attack soak bench bench-check docs docs-serve wheel lock clean
+.PHONY: help setup demo test lint attack soak pythons bench bench-check docs docs-serve wheel lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
-setup: $(STAMP) ## create .venv and install what requirements.lock lists
+setup: $(STAMP) ## create .venv, install what requirements.lock lists, and compile kernels ahead
+	@$(BIN)/streamjoin warm
 
 # The stamp is written last, so an interrupted set-up is taken up again by the next make.
 $(STAMP): requirements.lock pyproject.toml
@@ -44,6 +45,9 @@ attack: $(STAMP) ## the hostile tests in their long version: planted files, dama
 soak: $(STAMP) ## the whole suite in its long version, attacks included
 	HYPOTHESIS_PROFILE=soak $(PYTEST) $(PYTEST_ARGS)
 
+pythons: $(STAMP) ## the wheel in empty environments of Python 3.11, 3.12 and 3.13, those that are found
+	STREAMJOIN_PYTHONS=1 $(PYTEST) -rs tests/packaging/test_wheel.py $(PYTEST_ARGS)
+
 bench: $(STAMP) ## the benchmarks
 	$(BIN)/streamjoin bench scan
 	$(BIN)/streamjoin bench join --access band
@@ -51,6 +55,7 @@ bench: $(STAMP) ## the benchmarks
 	$(BIN)/streamjoin bench join --access hash
 	$(BIN)/streamjoin bench tables
 	$(BIN)/streamjoin bench push
+	$(BIN)/streamjoin bench watch
 	$(BIN)/streamjoin bench cold
 	$(BIN)/streamjoin bench spark
 

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 import apart
 import report_text
+import spark_archive
 from profiles import SOAK
 from sessions import SETTINGS, prepare
 
@@ -24,6 +25,8 @@ os.environ.setdefault("POCL_CACHE_DIR", str(Path(os.environ["STREAMJOIN_CACHE"])
 
 # No Java of the tests lives long enough for its better compiler, which would take a core away from the others.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+spark_archive.use()
 
 # "suite" is the same on every run; HYPOTHESIS_PROFILE=soak looks further, with new examples each time.
 _calm = [
@@ -43,6 +46,8 @@ gc.set_threshold(10_000)  # the compiler makes many short-lived objects; looking
 def pytest_configure(config: pytest.Config) -> None:
     apart.set_up(config)
     config.pluginmanager.register(report_text)
+    if config.getoption("numprocesses", None):  # who hands tests to others, at the beginning of a long run
+        config.add_cleanup(spark_archive.make())
 
 
 # Tests of these files share nothing that is dear, neither kernels nor a session.

@@ -12,19 +12,15 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
 
-import pyarrow as pa
-
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms import ALGORITHMS, CIRCUIT, DEVICE, INLINE, THREADS
 from streamjoin.codegen.records import Array
-from streamjoin.intake.packed import PackedRows
 from streamjoin.intake.prepare import Intake
 from streamjoin.plan.plan import SIDES, Plan
-from streamjoin.results.plain import PlainRows
-from streamjoin.windows.watermark import Watermark
+from streamjoin.results.small_push import SmallPush
 
 PerSide = tuple[int, int]  # a number of r, and one of s
-Taken = Callable[[int, Array | None, Array | None, bool | None], None]  # latest time, results, nulls among kept rows
+Taken = Callable[[SmallPush], None]
 
 ENGINES = {
     INLINE: "live.inline:Inline",
@@ -88,19 +84,11 @@ class Engine(ABC):
     def arrive(self, side: int, batch: Tuples) -> None:
         """Takes arrivals; waits while they cannot be taken."""
 
-    def push(
-        self,
-        side: int,
-        batch: pa.RecordBatch | PackedRows,
-        watermark: Watermark,
-        taken: Taken,
-        rows: PlainRows | None = None,
-    ) -> int | None:
+    def push(self, asked: SmallPush, taken: Taken) -> int | None:
         """Takes a small batch as it is, if that can be done and none of it is late. None: nothing has happened.
 
-        `taken` is told its latest time, and results that are out already, before any others go to the sink; and whether
-        there are nulls in the rows, or None if they are not with `rows`, which have room for them. Returns below
-        which place the other side's tuples have been forgotten; SINCE_EVER if that is left to `expire`.
+        It completes the record and hands it to `taken` before any other results go to the sink. Returns below which
+        place the other side's tuples have been forgotten; SINCE_EVER if that is left to `expire`.
         """
         return None
 
@@ -154,6 +142,11 @@ class Engine(ABC):
     @abstractmethod
     def comparisons(self) -> int:
         """Pairs that were compared so far."""
+
+    @property
+    def access(self) -> str:
+        """How windows are searched now."""
+        return self._plan.access
 
     def workers(self) -> list[dict[str, Any]]:
         """What each worker holds and has done so far."""

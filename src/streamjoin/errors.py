@@ -12,11 +12,11 @@ SHOWN = 80
 """How much of a value or text a message shows."""
 
 _LONGEST_MESSAGE = 2_000
-_REMEDY = 400  # what is kept of the end of a message that is too long: the remedy stands there
+_REMEDY = 400  # characters kept at the end of a long message, where the remedy is
 
 
 class StreamjoinError(Exception):
-    """Base of all errors raised by streamjoin. However long what went wrong is, its message is not."""
+    """Base of all errors raised by streamjoin. Long messages are shortened in the middle."""
 
     def __init__(self, *args: object) -> None:
         if args and isinstance(args[0], str) and len(args[0]) > _LONGEST_MESSAGE:
@@ -34,7 +34,7 @@ class SchemaError(StreamjoinError, ValueError):
 
 
 class OptionError(StreamjoinError, ValueError):
-    """An option has a value that does not exist."""
+    """An option has an unknown or invalid value."""
 
 
 class WindowError(StreamjoinError, ValueError):
@@ -46,11 +46,11 @@ class DataError(StreamjoinError, ValueError):
 
 
 class LateError(DataError):
-    """A tuple came later than max_delay allows and late="error" was asked for."""
+    """A tuple arrived later than max_delay allows, and the join has late="error"."""
 
 
 class UnsupportedError(StreamjoinError, NotImplementedError):
-    """A valid request that this version does not serve."""
+    """A valid request that this version does not support."""
 
 
 class ClosedError(StreamjoinError, RuntimeError):
@@ -58,11 +58,11 @@ class ClosedError(StreamjoinError, RuntimeError):
 
 
 class StateError(StreamjoinError, RuntimeError):
-    """What a checkpoint holds does not belong to this join."""
+    """A checkpoint belongs to another join."""
 
 
 class DeviceError(StreamjoinError, RuntimeError):
-    """There is no OpenCL device that serves, or it failed."""
+    """No OpenCL device can be used, or the device failed."""
 
 
 class CircuitError(StreamjoinError, RuntimeError):
@@ -74,16 +74,16 @@ class FileError(StreamjoinError, OSError):
 
 
 class PipelineError(StreamjoinError, RuntimeError):
-    """A running pipeline failed; its checkpoint is intact, and it goes on from there when it is started again."""
+    """A running pipeline failed. Its checkpoint is intact; a restart continues from there."""
 
 
 def cut(text: str, width: int = SHOWN) -> str:
-    """A text as a message shows it: on one line, without signs that a terminal would obey, and not too long.
+    """A text as a message shows it: on one line, without control characters, and not too long.
 
     >>> cut("r.x <=\\n  s.y"), cut("x" * 100, 10), cut("a\\0b")
     ('r.x <= s.y', 'xxxxxxx...', 'a\\\\x00b')
     """
-    # Much white space in front must not hide what follows, and no text is so long that looking at all of it is slow.
+    # Leading white space must not hide what follows, and a very long text must not take long.
     flat = " ".join(text[: 100 * width].split())
     plain = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in flat[: width + 1])
     return plain if len(plain) <= width and len(text) <= 100 * width else plain[: width - 3] + "..."
@@ -99,7 +99,7 @@ class _Brief(reprlib.Repr):
     def repr_int(self, value: int, level: int) -> str:
         if value.bit_length() <= 200:
             return repr(value)
-        # Python refuses to write more than 4,300 digits, and takes long over fewer.
+        # Python refuses to format more than 4,300 digits, and is slow below that.
         exponent = math.log10(abs(value))
         leading = 10 ** (exponent % 1)
         return f"{'-' if value < 0 else ''}{leading:.5f}...e+{math.floor(exponent)}"
@@ -121,7 +121,7 @@ def shown(value: Any) -> str:
 
 
 def listed(names: Iterable[str], most: int = 20) -> str:
-    """Names for a message, separated by commas: the first of them, if they are many."""
+    """Names for a message, separated by commas; only the first ones if there are many."""
     known = [cut(str(name)) for name in names]
     return ", ".join(known[:most]) + (", ..." if len(known) > most else "")
 
@@ -137,7 +137,7 @@ def either(words: Iterable[str]) -> str:
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """Ends an error message: the names that were probably meant, or all that exist.
+    """The end of an error message: similar names, or all known ones.
 
     >>> suggest("prcie", ["price", "qty"])
     'did you mean "price"?'
@@ -145,7 +145,7 @@ def suggest(word: str, known: Iterable[str]) -> str:
     'known: price, qty'
     """
     names = [str(name) for name in known]
-    # Looking for what is alike takes time by the square of the length; nobody misspells a name of 100 letters.
+    # The search for similar names is quadratic in their length; names above 100 characters are not searched.
     short = [name for name in names if len(name) <= 100]
     close = get_close_matches(word, short, cutoff=0.6) if len(word) <= 100 else []
     if close:

@@ -1,25 +1,25 @@
-"""Private folders, and files that appear whole: for whatever is executed, mapped or believed by a later process.
+"""Private folders and atomic file replacement, for what a later process executes, maps or trusts.
 
-A folder is private if no other user can have put anything into it:
+A folder is private if no other user can have written to it:
 
-- It is no symbolic link, belongs to this user, and others may not write to it.
-- Every parent belongs to root, to this user, or to the owner of streamjoin's own code, who can have anything executed
-  as it is. Others may not write to it, unless it has the sticky bit: then they add names, but cannot take away ours.
-- A symbolic link among the parents belongs to one of these three, and what it leads to is as safe.
+- It is not a symbolic link, this user owns it, and others may not write to it.
+- Root, this user, or the owner of streamjoin's code owns every parent. (The owner of the code can run anything anyway.)
+  Others may not write to a parent, unless it has the sticky bit: then they can add names but not remove ours.
+- One of these three owns every symbolic link among the parents, and the same rules hold for its target.
 
-Others may write if the mode lets everybody write, or the group, unless that is the owner's own: a group of the owner's
-name with no other member, as on systems with umask 002. Access control lists show in the bits of the group.
+Others may write if the mode allows it for everybody, or for a group that is not the owner's own. The owner's own group
+has the owner's name and no other member, as on systems with umask 002. Access control lists show in the group bits.
 
-We make folders with mode 0700 and files with 0600, and change no mode but that of an empty folder. A folder with
-something in it that others may write to is refused: nobody knows who wrote that. Files count only if they are regular,
-this user's, and not writable by others.
+We create folders with mode 0700 and files with 0600. We change a mode only on an empty folder. If others may write to a
+folder that is not empty, we refuse it: its content may come from anybody. A file counts only if it is a regular file,
+this user owns it, and others may not write to it.
 
-Parents are checked once per process. Everything below is reached through descriptors of folders, opened without
-following links and closed again after each operation: a folder may be deleted at any time, and forks share nothing.
+Parents are checked once per process. Everything below is opened relative to folder descriptors, without following
+links. Descriptors are closed after each operation: a folder may be deleted at any time, and forks share nothing.
 
-Whoever finds a folder not private, or cannot write to it, goes on without, with one warning; also where the user named
-the folder, since one odd host should not end a pipeline (`streamjoin doctor` tells as well). No temporary folder takes
-its place: what is kept serves other processes only, and Spark's workers end without a chance to remove one.
+If a folder is not private or not writable, the process warns once and continues without it. That holds for a folder
+that the user named, too: one misconfigured host should not end a pipeline. `streamjoin doctor` reports it as well. A
+temporary folder is no replacement: the files serve other processes, and Spark's workers could not remove it.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from streamjoin.errors import FileError
 DAY = 86400
 MOST_LINKS = 40  # as Linux has it
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-_UNFINISHED = re.compile(r"\..*\.[0-9a-f]{16}\.part")  # what `_replacing` leaves if the process is killed
+_UNFINISHED = re.compile(r"\..*\.[0-9a-f]{16}\.part")  # left by `_replacing` in a killed process
 
-_parents: dict[str, str] = {}  # checked ones: as they are named, and without links
-_told: set[str] = set()  # folders that were warned of
+_parents: dict[str, str] = {}  # checked parents: path as given, path without links
+_told: set[str] = set()  # folders that a warning was issued for
 
 
 class Private:
-    """A folder for this user alone: `root`, and below it folders of ours. It is made by whoever writes first.
+    """A folder for this user alone: `root`, and our folders below it. The first write creates it.
 
-    `variable` lets the user name another one; `loss` is what it means to be without.
+    `variable` is the environment variable that names another folder. `loss` says what is lost without it.
     """
 
     def __init__(self, root: str | os.PathLike[str], *inside: str, variable: str, loss: str) -> None:
@@ -71,7 +71,7 @@ class Private:
 
     @contextmanager
     def opened(self, make: bool = False) -> Iterator[int]:
-        """A descriptor of the folder. FileError: it is not private. FileNotFoundError: it is not there."""
+        """A descriptor of the folder. FileError: it is not private. FileNotFoundError: it does not exist."""
         handle = _open_root(self.root, make)
         try:
             for name in self.inside:
@@ -85,14 +85,14 @@ class Private:
 
     @contextmanager
     def file(self, name: str) -> Iterator[IO[bytes]]:
-        """A file of ours, to be read."""
+        """Opens one of our files for reading."""
         with self.opened() as folder:
-            # Without O_NONBLOCK, a named pipe would have us wait for ever.
+            # Without O_NONBLOCK, opening a named pipe would block forever.
             handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
         try:
             info = os.fstat(handle)
             if not stat.S_ISREG(info.st_mode):
-                raise FileError(f'"{name}" in it is no regular file')
+                raise FileError(f'"{name}" in it is not a regular file')
             _check_own(info, f'"{name}" in it')
             with os.fdopen(handle, "rb", closefd=False) as file:
                 yield file
@@ -100,7 +100,7 @@ class Private:
             os.close(handle)
 
     def read(self, name: str, renew: float | None = None) -> bytes | None:
-        """What a file of ours holds; None if there is none. One older than so many days is then as new for `sweep`."""
+        """The content of one of our files; None if there is none. Renews its time if it is older than `renew` days."""
         try:
             with self.file(name) as file:
                 if renew is not None and time.time() - os.fstat(file.fileno()).st_mtime > renew * DAY:
@@ -114,22 +114,22 @@ class Private:
             return None
 
     def write(self, name: str, *parts: bytes, mode: int = 0o600) -> None:
-        """Writes a file, whole or not at all. An OSError tells why it cannot be."""
+        """Writes a file atomically. Raises OSError if that fails."""
         try:
             self._write(name, parts, mode)
-        except FileNotFoundError:  # somebody has just removed the folder
+        except FileNotFoundError:  # another process has just removed the folder
             self._write(name, parts, mode)
 
     def _write(self, name: str, parts: tuple[bytes, ...], mode: int) -> None:
         with self.opened(make=True) as folder:
             with suppress(OSError):
-                os.rmdir(name, dir_fd=folder)  # an empty folder in the file's place is damage
+                os.rmdir(name, dir_fd=folder)  # an empty folder at the file's path is damage
             with _replacing(name, folder, mode) as file:
                 for part in parts:
                     file.write(part)
 
     def keep(self, name: str, *parts: bytes) -> bool:
-        """Writes a file that can be done without; says once if it cannot."""
+        """Writes an optional file; warns once if that fails."""
         try:
             self.write(name, *parts)
         except OSError as error:
@@ -138,7 +138,7 @@ class Private:
         return True
 
     def lend(self) -> str | None:
-        """The path, for a library that keeps files there by itself; None, said once, if the folder does not serve."""
+        """The path, for a library that manages its own files; None, after one warning, if the folder cannot be used."""
         try:
             with self.opened(make=True):
                 return self.path
@@ -147,39 +147,39 @@ class Private:
             return None
 
     def remove(self, name: str) -> None:
-        """Removes a file if it is there."""
+        """Removes a file if it exists."""
         with suppress(OSError), self.opened() as folder:
             os.unlink(name, dir_fd=folder)
 
     def sweep(self, ours: re.Pattern[str], days: float) -> None:
-        """Removes files with names of ours that did not change for so long, and what killed processes left behind."""
+        """Removes our files that have not changed for `days` days, and what killed processes left behind."""
         before = time.time() - days * DAY
         with suppress(OSError), self.opened() as folder:
             for name in os.listdir(folder):
                 if ours.fullmatch(name) or _UNFINISHED.fullmatch(name):
-                    with suppress(OSError):  # others are sweeping as well
+                    with suppress(OSError):  # other processes sweep, too
                         info = os.stat(name, dir_fd=folder, follow_symlinks=False)
                         mine = stat.S_ISREG(info.st_mode) and info.st_uid == os.geteuid()
                         if mine and info.st_mtime < before:
                             os.unlink(name, dir_fd=folder)
 
     def tell(self, error: OSError) -> None:
-        """Warns, once per process, that the folder does not serve."""
+        """Warns, once per process, that the folder cannot be used."""
         if self.root not in _told:
             _told.add(self.root)
             warnings.warn(
-                f"the folder {self.root} does not serve: {reason(error)}; {self.loss}. For another one, set "
-                f"{self.variable} to a folder of your own that others may not write to",
+                f"the folder {self.root} cannot be used: {reason(error)}; {self.loss}. To use another folder, set "
+                f"{self.variable} to one that you own and that others may not write to",
                 stacklevel=3,
             )
 
 
 @contextmanager
 def atomically(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file anywhere that appears under its name complete and on the disk, or not at all.
+    """Replaces a file atomically: it appears under its name complete and on disk, or not at all.
 
-    What is written goes to a temporary file beside it, since only a rename within one file system is atomic.
-    A symbolic link is followed and the mode of a file that is replaced is kept, as cp does.
+    The content goes to a temporary file beside it, because a rename is atomic only within one file system.
+    Like cp, it follows a symbolic link and keeps the mode of the file that it replaces.
     """
     real = os.path.realpath(path)
     try:
@@ -194,7 +194,7 @@ def atomically(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
     with _replacing(real, None, 0o666 if kept is None else 0o600, settle) as file:
         yield file
-    with suppress(OSError):  # the file is there; some folders cannot be opened or synchronised
+    with suppress(OSError):  # the file is in place; some folders cannot be opened or synchronised
         handle = os.open(os.path.dirname(real), os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -203,7 +203,7 @@ def atomically(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def reason(error: OSError) -> str:
-    """Why something failed, in the words of the system or in ours."""
+    """The reason of an error: the system's text, or our own."""
     return error.strerror or str(error)
 
 
@@ -211,13 +211,13 @@ def reason(error: OSError) -> str:
 def _replacing(
     path: str, folder: int | None, mode: int, settle: Callable[[int], None] | None = None
 ) -> Iterator[IO[bytes]]:
-    """A new file beside `path` that takes its place at the end; after a failure there is nothing of it."""
+    """A new file beside `path` that replaces it at the end. After a failure it is removed."""
     place, name = os.path.split(path)
     temporary = os.path.join(place, f".{name[:40]}.{secrets.token_hex(8)}.part")
     try:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
         try:
-            with os.fdopen(handle, "wb", closefd=False) as file:  # whoever writes may close it, as Arrow does
+            with os.fdopen(handle, "wb", closefd=False) as file:  # the writer may close it, as Arrow does
                 yield file
             if settle is not None:
                 settle(handle)
@@ -239,7 +239,7 @@ def _open_root(root: str, make: bool) -> int:
             handle = _enter(os.path.join(_parents[place], name), None, make)
             break
         except FileNotFoundError:
-            _parents.pop(place, None)  # perhaps the parents have gone since they were checked
+            _parents.pop(place, None)  # the parents may have been deleted since the check
             if not (known and make):
                 raise
     try:
@@ -251,7 +251,7 @@ def _open_root(root: str, make: bool) -> int:
 
 
 def _enter(name: str, folder: int | None, make: bool) -> int:
-    """Opens a folder, made first if it is missing."""
+    """Opens a folder; creates it first if `make` is set and it is missing."""
     try:
         return os.open(name, _FOLDER, dir_fd=folder)
     except FileNotFoundError:
@@ -269,12 +269,12 @@ def _enter(name: str, folder: int | None, make: bool) -> int:
 def _check_root(handle: int) -> None:
     info = os.fstat(handle)
     if info.st_uid == os.geteuid() and _others_may_write(info):
-        shared = info.st_mode & stat.S_ISVTX  # on purpose
-        if not shared and not os.listdir(handle):  # fresh, on a system that makes folders for everybody
+        shared = info.st_mode & stat.S_ISVTX  # shared on purpose
+        if not shared and not os.listdir(handle):  # just created, under a permissive umask
             os.fchmod(handle, 0o700)
             if os.listdir(handle):
-                raise FileError("somebody else has just written to it")
-            info = os.fstat(handle)  # some file systems know no modes
+                raise FileError("another user has just written to it")
+            info = os.fstat(handle)  # some file systems have no modes
     _check_own(info, "it")
 
 
@@ -288,7 +288,7 @@ def _check_own(info: os.stat_result, what: str) -> None:
 
 
 def _walk(path: str, make: bool) -> str:
-    """The path of a folder without links, if every step is safe; missing ones are made. No other user can change it."""
+    """Resolves the links of a path, checks every step, and creates missing folders if `make` is set."""
     at, todo, links = "/", _steps(path), 0
     _check_parent(at, os.lstat(at))
     while todo:
@@ -315,14 +315,14 @@ def _walk(path: str, make: bool) -> str:
             todo += _steps(target)
             continue
         if not stat.S_ISDIR(info.st_mode):
-            raise FileError(f"{step} is no folder")
+            raise FileError(f"{step} is not a folder")
         _check_parent(step, info)
         at = step
     return at
 
 
 def _steps(path: str) -> list[str]:
-    """The names of a path, the last one first."""
+    """The components of a path, last one first."""
     return [name for name in reversed(path.split("/")) if name not in ("", ".")]
 
 
@@ -353,7 +353,7 @@ def _others_may_write(info: os.stat_result) -> bool:
 
 @lru_cache
 def _own_group(user: int, group: int) -> bool:
-    """Has the group the user's name and no other member? Where neither has a name, as in containers: their numbers?"""
+    """Does the group have the user's name and no other member? Without names, as in containers: equal numbers?"""
     import grp
     import pwd
 
@@ -375,7 +375,7 @@ def cache_folder() -> Path:
     True
     """
     chosen = os.environ.get("STREAMJOIN_CACHE")
-    if not chosen and not os.path.isabs(os.path.expanduser("~")):  # a user without a home, as in containers
+    if not chosen and not os.path.isabs(os.path.expanduser("~")):  # no home folder, as in containers
         chosen = os.path.join(tempfile.gettempdir(), f"streamjoin-cache-{os.geteuid()}")
     if not chosen:
         mac = sys.platform == "darwin"
@@ -385,6 +385,6 @@ def cache_folder() -> Path:
 
 
 def kept(*inside: str) -> Private:
-    """The cache, this user's alone, or a folder in it."""
+    """This user's private cache, or a folder in it."""
     loss = "every process compiles its kernels and measures their costs again"
     return Private(cache_folder(), *inside, variable="STREAMJOIN_CACHE", loss=loss)

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from streamjoin.errors import either
+
+
+@dataclass(frozen=True)
+class OnSpark:
+    """How Spark calls a format, and the options that it reads and writes such files with."""
+
+    name: str
+    options: dict[str, str] = field(default_factory=dict)  # for readers and writers
+    streaming: dict[str, str] = field(default_factory=dict)  # for readers of streams besides
+    inferring: dict[str, str] = field(default_factory=dict)  # for readers that find out the types of columns
+    parses: bool = True  # rows are parsed from text: one may be malformed
+    skips_malformed: bool = False  # a reader that finds out types can leave out malformed rows
 
 
 @dataclass(frozen=True)
@@ -19,17 +31,27 @@ class FileFormat:
     title: str = ""  # and of whom that tells
     typed: bool = True  # files tell the types of their columns
     compressible: bool = False  # a compression may be around it; the others have their own
-    spark: str = ""  # what Spark calls it, if it streams such files
+    spark: OnSpark | None = None  # if Spark streams such files
 
+
+_CSV = OnSpark(
+    "csv",
+    {"header": "true", "escape": '"'},  # a quote inside quotes is doubled, as everywhere but in Spark
+    streaming={"enforceSchema": "false"},  # else columns are taken by position, whatever the header says
+    inferring={"inferSchema": "true"},
+)
+_JSON = OnSpark("json", inferring={"inferTimestamp": "true"}, skips_malformed=True)
 
 FORMATS = {
     format.name: format
     for format in (
-        FileFormat("parquet", ("parquet", "pq"), magic=b"PAR1", title="Parquet", spark="parquet"),
+        FileFormat(
+            "parquet", ("parquet", "pq"), magic=b"PAR1", title="Parquet", spark=OnSpark("parquet", parses=False)
+        ),
         FileFormat("arrow", ("arrow", "feather", "ipc"), "IPC file", magic=b"ARROW1", title="Arrow IPC"),
         FileFormat("arrows", ("arrows",), "IPC stream", compressible=True),
-        FileFormat("csv", ("csv",), typed=False, compressible=True, spark="csv"),
-        FileFormat("ndjson", ("ndjson", "jsonl", "json"), typed=False, compressible=True, spark="json"),
+        FileFormat("csv", ("csv",), typed=False, compressible=True, spark=_CSV),
+        FileFormat("ndjson", ("ndjson", "jsonl", "json"), typed=False, compressible=True, spark=_JSON),
     )
 }
 COMPRESSIONS: dict[str, Any] = {"gz": "gzip", "zst": "zstd", "bz2": "bz2"}  # by suffix, as Arrow calls them
@@ -41,7 +63,8 @@ MAGIC = {
 }
 
 SUFFIXES = {suffix: format for format in FORMATS.values() for suffix in format.suffixes}
-ON_SPARK = {suffix: format.spark for suffix, format in SUFFIXES.items() if format.spark}
+ON_SPARK = {suffix: format.spark.name for suffix, format in SUFFIXES.items() if format.spark}
+SPARK_FORMATS = {format.spark.name: format.spark for format in FORMATS.values() if format.spark}
 
 KNOWN = (
     ", ".join(f"{format.name} ({format.note})" if format.note else format.name for format in FORMATS.values())

@@ -1,9 +1,9 @@
-"""Threads, a lock and a wake-up call that an interruption cannot break.
+"""A thread, a lock and a wake-up signal that stay consistent under KeyboardInterrupt.
 
-Ctrl-C raises KeyboardInterrupt in the main thread between any two steps of Python code, inside `threading` too: there
-it can leave the lock of a Condition or an Event taken for ever, a started thread that waits for ever, and, in Python
-3.11, a running thread that counts as ended. So what the main thread shares with others is a single call of C code, or
-it is done in a thread that no signal reaches.
+Ctrl-C raises KeyboardInterrupt in the main thread between any two bytecode instructions, inside `threading` too. There
+it can leave the lock of a Condition or an Event held forever, a started thread that waits forever, and, in Python 3.11,
+a running thread that counts as ended. So every operation on shared state is a single call of C code, or it runs in a
+thread that receives no signals.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-NAP = 50e-6  # seconds between two looks
+NAP = 50e-6  # seconds between two polls
 
 
 class Thread(threading.Thread):
-    """A daemon that says itself when it has begun and when it has ended."""
+    """A daemon thread with its own flags for "started" and "ended"."""
 
     def __init__(self, work: Callable[[], None], name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -38,9 +38,9 @@ class Thread(threading.Thread):
 
 
 def start(threads: Iterable[Thread]) -> None:
-    """Starts threads, from a thread of its own that no signal reaches. Returns when all run.
+    """Starts threads from a helper thread, which receives no signals. Returns when all of them run.
 
-    If it is interrupted they start nevertheless, or none does.
+    If it is interrupted, either all of them start or none does.
     """
     outcome: list[BaseException | None] = []
 
@@ -65,7 +65,7 @@ def start(threads: Iterable[Thread]) -> None:
 
 
 def await_end(threads: Iterable[Thread], meanwhile: Callable[[], None] = lambda: None) -> None:
-    """Waits for threads that have begun, except for the one that asks."""
+    """Waits for started threads to end, except for the calling one."""
     for thread in threads:
         if thread is threading.current_thread():
             continue
@@ -77,18 +77,18 @@ def await_end(threads: Iterable[Thread], meanwhile: Callable[[], None] = lambda:
 
 
 class Section:
-    """Lets one thread at a time change something, each change as a whole.
+    """A critical section: one thread at a time makes a change, and an interrupted change is noticed.
 
-    `under_way` names a change from its beginning to its end. Whoever comes in and finds a name there knows that this
-    change was broken off.
+    `under_way` holds the name of a change while it runs. A thread that enters and finds a name there knows that this
+    change was interrupted.
     """
 
     def __init__(self) -> None:
         self.under_way: str | None = None
-        self.lock = threading.RLock()  # which knows its owner, from inside one call of C code
+        self.lock = threading.RLock()  # it knows its owner, in one call of C code
 
     def run(self, action: Callable[..., Any], *arguments: Any) -> Any:
-        """Runs an action alone."""
+        """Runs an action inside the section."""
         try:
             with self.lock:
                 return action(*arguments)
@@ -97,7 +97,7 @@ class Section:
             raise
 
     def change(self, name: str, action: Callable[..., Any], *arguments: Any) -> Any:
-        """Runs an action alone, unless an earlier one was broken off."""
+        """Runs an action inside the section. Raises BrokenOffError if an earlier one was interrupted."""
         try:
             with self.lock:
                 if self.under_way is not None:
@@ -112,21 +112,21 @@ class Section:
 
     @property
     def mine(self) -> bool:
-        """Does the present thread hold it?"""
+        """Does the current thread hold the lock?"""
         return bool(self.lock._is_owned())  # type: ignore[attr-defined]
 
     def let_go(self) -> None:
-        """Frees the lock, if an interruption on the way out kept the present thread from it."""
+        """Releases the lock if an interrupt kept the current thread from releasing it."""
         while self.mine:
             self.lock.release()
 
 
 class BrokenOffError(RuntimeError):
-    """Something shared was left half changed."""
+    """A change of shared state was interrupted."""
 
 
 class Call:
-    """Wakes one waiting thread. A call that nobody waits for is kept for the next one who does."""
+    """Wakes one waiting thread. A signal without a waiter is kept for the next one."""
 
     def __init__(self) -> None:
         self._silent = threading.Lock()
@@ -134,9 +134,9 @@ class Call:
 
     def ring(self) -> None:
         if self._silent.locked():
-            with suppress(RuntimeError):  # another one was faster
+            with suppress(RuntimeError):  # another thread was faster
                 self._silent.release()
 
     def wait(self, seconds: float) -> None:
-        """Until somebody rings, at most for so long."""
+        """Waits until another thread rings, at most for `seconds`."""
         self._silent.acquire(timeout=seconds)

@@ -6,7 +6,7 @@ pass them on. An option names the engines that have it, and what another one off
 
 from __future__ import annotations
 
-# ruff: noqa: RUF009  `option` and `required` make fields
+# ruff: noqa: RUF009  `option` makes fields
 from collections.abc import Iterable
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cached_property
@@ -31,11 +31,6 @@ LONGEST_BATCH = 1 << 16
 
 # Engines, as an error names them.
 ENGINES = TABLES, LIVE, SPARK = "tables", "live streams", "Spark DataFrames"
-
-
-def required(doc: str, takes: str, word: Word) -> Any:
-    """An option that every join needs."""
-    return field(metadata=_metadata(doc, takes=takes, word=word))
 
 
 def option(default: Any, doc: str, *engines: str, **more: Any) -> Any:
@@ -76,10 +71,12 @@ def _metadata(
 class Options:
     """What a join is asked to do."""
 
-    on: Any = required(
-        "the predicate",
-        "SQL text, an expression of sj.r and sj.s, or a function of two tuples",
-        Word(WINDOW, 'SQL, as "r.x BETWEEN s.a - 10 AND s.a + 10"'),
+    on: Any = field(  # without a default, and by this very name: type checkers then know that it is required
+        metadata=_metadata(
+            "the predicate",
+            takes="SQL text, an expression of sj.r and sj.s, or a function of two tuples",
+            word=Word(WINDOW, 'SQL, as "r.x BETWEEN s.a - 10 AND s.a + 10"'),
+        )
     )
     within: Any = option(
         None,

@@ -28,10 +28,11 @@ def pushed(left: pa.Table, right: pa.Table, access: str, on: Any) -> int:
     return sum(batch.num_rows for batch in join.poll())
 
 
-def counts(left: pa.Table, right: pa.Table, on: Any, accesses: tuple[str, ...]) -> dict[str, int]:
+def counts(left: pa.Table, right: pa.Table, on: Any, accesses: tuple[str, ...], tables: bool = True) -> dict[str, int]:
     found = {}
     for access in accesses:
-        found[f"tables by {access}"] = sj.join(left, right, on=on, within=1, time="t", access=access).num_rows
+        if tables:
+            found[f"tables by {access}"] = sj.join(left, right, on=on, within=1, time="t", access=access).num_rows
         found[f"streams by {access}"] = pushed(left, right, access, on)
     return found
 
@@ -54,7 +55,8 @@ def test_terms_moved_across_a_comparison(on: str, kind: pa.DataType, left: Any, 
     one, two = rows("r", [left], kind), rows("s", [right], kind)
     hidden = as_tree(f"({on}) OR r.rx <> r.rx")  # no band can be taken out of it
     (want,) = evaluate_all([hidden], one.schema, two.schema, one, two)
-    assert set(counts(one, two, on, ("scan", "band") if SOAK else ("band",)).values()) == {int(want.sum())}
+    found = counts(one, two, on, ("scan", "band") if SOAK else ("band",), tables=SOAK)  # whose boxes are the same
+    assert set(found.values()) == {int(want.sum())}
 
 
 def test_a_function_computes_in_double_precision() -> None:

@@ -99,3 +99,4 @@ def test_live_joins_do_not_look_at_every_pair(case: str, workers: int) -> None:
     assert np.array_equal(got, want) and len(out) > 1000
     # A segment of a worker is as deep as a whole one, and an arrival probes half of them, or all.
     assert join.stats()["comparisons"] <= workers * FACTOR * (2 * N * math.log2(2 * N) + len(out))
+    assert "tree" in join.stats()["access"]

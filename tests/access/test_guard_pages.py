@@ -18,24 +18,23 @@ import pytest
 
 import streamjoin as sj
 from streamjoin.access import tape
+from streamjoin.testing.cases import BY_NAME, SCHEMAS, R, S, long_stream
+from streamjoin.testing.rows import to_table
 from streamjoin.threads import driver
 
-NEAR = "abs(r.x - s.x) <= 3 AND r.y BETWEEN s.y - 0.3D AND s.y + 0.3D"
-SAME = "r.k = s.k"
-OPAQUE = "(r.x * s.x) % 7 = 3"
 ROADS = [
-    ("biclique", "band", NEAR),
-    ("low_latency", "band", NEAR),
-    ("grid", "band", f"{NEAR} AND {SAME}"),
-    ("low_latency", "tree", f"{NEAR} AND {SAME}"),
-    ("cell", "scan", NEAR),
-    ("low_latency", "scan", NEAR),
-    ("grid", "scan", OPAQUE),
-    ("handshake", "sorted", NEAR),
-    ("handshake", "hash", SAME),
-    ("grid", "hash", SAME),
+    ("biclique", "band", "band_2d"),
+    ("low_latency", "band", "band_2d"),
+    ("grid", "band", "equality_band"),
+    ("low_latency", "tree", "equality_band"),
+    ("cell", "scan", "band_2d"),
+    ("low_latency", "scan", "band_2d"),
+    ("grid", "scan", "opaque"),
+    ("handshake", "sorted", "band_2d"),
+    ("handshake", "hash", "equality"),
+    ("grid", "hash", "equality"),
 ]
-ROWS = 3_000
+ROWS, WITHIN = 3_000, 100
 
 
 class Guarded:
@@ -58,30 +57,22 @@ class Guarded:
         return np.frombuffer(memory, dtype, count, guard - size).reshape(shape)
 
 
-def rows(seed: int) -> pa.Table:
-    random = np.random.default_rng(seed)
-    return pa.table(
-        {
-            "t": np.arange(ROWS),
-            "x": random.integers(0, 50, ROWS),
-            "y": random.uniform(0, 5, ROWS),
-            "k": random.integers(0, 100, ROWS),
-        }
-    )
+def tables() -> tuple[pa.Table, pa.Table]:
+    return tuple(to_table(long_stream(side, 1, ROWS, 1, False), SCHEMAS[side]) for side in "rs")
 
 
 def main() -> None:
     """Takes all roads, and prints each and how many pairs it found. Streams are pushed a few tuples at a time."""
     tape.np = Guarded()  # type: ignore
     tape.CHUNK = driver.FIRST_ROOM = driver.UNDER_WAY = 64
-    tables = rows(1), rows(2)
-    for algorithm, access, on in ROADS:
-        print(algorithm, access, on, end=": ", flush=True)
+    r, s = tables()
+    for algorithm, access, case in ROADS:
+        print(algorithm, access, case, end=": ", flush=True)
         options: dict[str, Any] = {"algorithm": algorithm, "access": access, "workers": 3, "batch": 4}
-        with sj.Join(r=tables[0].schema, s=tables[1].schema, on=on, within=500, time="t", **options) as join:
+        with sj.Join(r=R, s=S, on=BY_NAME[case].on, within=WITHIN, time="t", **options) as join:
             for begin in range(0, ROWS, 30):
-                join.push_r(tables[0].slice(begin, 30))
-                join.push_s(tables[1].slice(begin, 30))
+                join.push_r(r.slice(begin, 30))
+                join.push_s(s.slice(begin, 30))
         print(sum(batch.num_rows for batch in join.poll()), flush=True)
 
 
@@ -89,9 +80,11 @@ def main() -> None:
 def test_nothing_is_read_beyond_a_tape() -> None:
     ran = subprocess.run([sys.executable, __file__], capture_output=True, text=True)
     assert ran.returncode == 0, (ran.returncode, ran.stdout, ran.stderr[-2000:])
-    counts = {on: sj.join(rows(1), rows(2), on=on, within=500, time="t").num_rows for _, _, on in ROADS}
+    r, s = tables()
+    cases = {case for _, _, case in ROADS}
+    counts = {case: sj.join(r, s, on=BY_NAME[case].on, within=WITHIN, time="t").num_rows for case in cases}
     assert min(counts.values()) > 0
-    assert ran.stdout.splitlines() == [f"{a} {b} {on}: {counts[on]}" for a, b, on in ROADS]
+    assert ran.stdout.splitlines() == [f"{a} {b} {case}: {counts[case]}" for a, b, case in ROADS]
 
 
 if __name__ == "__main__":

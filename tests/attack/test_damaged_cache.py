@@ -15,10 +15,10 @@ import pytest
 
 import streamjoin
 from streamjoin import folders
+from streamjoin.access.prices import Costs, Price
 from streamjoin.codegen import jit as compiled
 from streamjoin.codegen.records import address
 from streamjoin.plan import costs as costing
-from streamjoin.plan.costs import Costs, Price
 from streamjoin.threads.atomics import read_word
 
 WORDS = np.arange(5)
@@ -90,7 +90,7 @@ def test_a_folder_in_the_place_of_a_file(full: bool, kernels: Path) -> None:
     file.mkdir()
     if full:
         (file / "something").touch()
-    with pytest.warns(UserWarning, match="no regular file"):
+    with pytest.warns(UserWarning, match="not a regular file"):
         assert load() == 0
     assert load() == (0 if full else 1)
     assert (file / "something").exists() is full

@@ -220,13 +220,13 @@ def test_a_device_that_fails_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> 
     real = choice.devices()[0]
     bad = SimpleNamespace(name="Bad", type=real.type, platform=SimpleNamespace(name="Worse"))
     monkeypatch.setattr(choice, "devices", lambda: [bad, real])
-    monkeypatch.setattr(known, "trouble", lambda index, device: "no good" if device is bad else "")
+    monkeypatch.setattr(known, "why_unfit", lambda index, device: "no good" if device is bad else "")
     with pytest.warns(RuntimeWarning, match="passed over the OpenCL device Bad of Worse.*failed its test: no good"):
         assert choice.choose("cpu") is real
     assert choice.choose(1) is real
     with pytest.raises(DeviceError, match="Bad of Worse, which failed its test: no good; pip install"):
         choice.choose(0)
-    monkeypatch.setattr(known, "trouble", lambda index, device: "no good")
+    monkeypatch.setattr(known, "why_unfit", lambda index, device: "no good")
     with pytest.raises(DeviceError, match=f"(Bad.*{re.escape(real.name)}|{re.escape(real.name)}.*Bad)"):
         choice.choose(None)
 
@@ -270,7 +270,7 @@ def test_a_crash_is_one_failed_test(tmp_path: Path) -> None:
 def test_without_a_good_device_tests_are_skipped_by_name(tmp_path: Path) -> None:
     (tmp_path / "test_crashing.py").write_text(CRASHING)
     (tmp_path / "conftest.py").write_text(
-        "import apart\nimport streamjoin.device.known as known\nknown.trouble = lambda *_: 'no good'\n"
+        "import apart\nimport streamjoin.device.known as known\nknown.why_unfit = lambda *_: 'no good'\n"
         "def pytest_configure(config): apart.set_up(config)\n"
     )
     env = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -214,7 +214,7 @@ def test_files_that_are_not_ours_are_not_read(kind: str, tmp_path: Path) -> None
     folder = private(tmp_path / "cache")
     folder.write("file", b"content")
     spoil(kind, tmp_path / "cache" / "file", tmp_path / "elsewhere")
-    with pytest.warns(UserWarning, match="does not serve"):
+    with pytest.warns(UserWarning, match="cannot be used"):
         assert folder.read("file") is None
     if kind != "folder":
         folder.write("file", b"new")
@@ -486,7 +486,7 @@ def test_no_temporary_folder_is_left_behind(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     printed, said = run(GENERATED + KERNEL, tmp_path / "file" / "cache", TMPDIR=str(tmp_path / "tmp"))
     assert printed[-2:] == ["3", "0"]
-    assert f"{tmp_path}/file is no folder" in said
+    assert f"{tmp_path}/file is not a folder" in said
     assert not list((tmp_path / "tmp").iterdir())
 
 

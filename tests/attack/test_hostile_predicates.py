@@ -586,5 +586,5 @@ def test_no_message_is_long() -> None:
 
 def test_texts_of_programs_stay_small() -> None:
     program = Program(analyse(resolve(as_tree(deep("nullif(@, s.a)", 30) + " < s.a"), R, S)))
-    assert all(len(text) < 1_000 for text in program.troubles)
+    assert all(len(text) < 1_000 for text in program.faults)
     assert sum(len(program.match_text(side)) for side in "rs") < 2 * MAX_CODE

@@ -47,6 +47,15 @@ def test_at_a_line(algorithms: str, every: int) -> None:
             assert found[f"{name}: failed"] > 0, found
 
 
+@pytest.mark.parametrize(("kind", "every"), [("left", 53), ("anti", 59), ("take", 61), ("count", 67)])
+def test_of_every_kind(kind: str, every: int) -> None:
+    """What was decided stays so: no row comes twice, none contradicts another, and what is missing is told."""
+    for algorithm in ("kang", "grid") if SOAK or kind == "left" else ("kang",):
+        found = run("lines", algorithm, "--kind", kind, "--every", 3 if SOAK else every, timeout=7200)
+        for name in ("push", "advance", "close"):
+            assert found[f"{name}: failed"] > 0, found
+
+
 def test_at_a_line_of_tables_and_twice() -> None:
     assert run("tables", "grid", "--every", 5 if SOAK else 151)["tables: nothing"] > 0
     assert run("twice", "handshake", "--every", 11 if SOAK else 97)["twice"] > 0

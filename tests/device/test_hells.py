@@ -224,7 +224,7 @@ def test_a_fifo_knows_its_live_tuples(data: st.DataObject) -> None:
             live = [p for p in live if p >= fifo.first]
         assert (fifo.first, fifo.head) == (live[0], live[-1] + 1) if live else len(fifo) == 0
         turn = fifo.capacity // WORD
-        words = [w for first, stop in fifo.stretches() for w in range(first, stop)]
+        words = [w for first, stop in fifo.ranges() for w in range(first, stop)]
         assert len({w % turn for w in words}) == len(words)
         kept = [cells.get(w % turn * WORD + k) for w in words for k in range(WORD)]
         assert [p for p in kept if p is not None and fifo.first <= p < fifo.head] == live

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamjoin as sj
+from live_paths import check, each_path
 from streamjoin.testing.cases import BY_NAME, Case, long_stream
 from streamjoin.testing.conformance import Advance, Poll, Push, Step, StreamJoin
 from streamjoin.testing.kinds import AGGREGATES, BY_TIME, BY_VALUE, HOWS, Kind
@@ -22,24 +23,6 @@ CASES = [BY_NAME[name] for name in ("band", "equality_band", "nulls")]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 GROUPS = {"hows": HOWS, "by_time": BY_TIME, "by_value": BY_VALUE, "aggregates": AGGREGATES}
 each_group = pytest.mark.parametrize("group", GROUPS)
-PATHS = [
-    pytest.param(name, access, id=f"{name}-{access}", marks=[pytest.mark.device] * (name == "hells"))
-    for name, access in [
-        ("kang", "scan"),
-        ("cell", "scan"),
-        ("biclique", "hash"),
-        ("handshake", "scan"),
-        ("low_latency", "band"),
-        ("grid", "hash"),
-        ("hells", "scan"),
-    ]
-]
-
-
-def check(join: StreamJoin, **options: Any) -> None:
-    watched = join.watch(sj.Join(**join.options, **options))
-    join.verify([item for _, item in watched])
-    join.verify_moments(watched)
 
 
 @each_case
@@ -71,7 +54,7 @@ def test_versions_of_a_key(data: st.DataObject) -> None:
     check(data.draw(stream_joins([BY_NAME["equality"]], st.just(Everything()), kinds=kinds)))
 
 
-@pytest.mark.parametrize(("algorithm", "access"), PATHS)
+@each_path()
 @given(data=st.data())
 def test_parallel(algorithm: str, access: str, data: st.DataObject) -> None:
     """Workers change nothing: exactly one of them decides about a tuple, once."""

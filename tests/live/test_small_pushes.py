@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -152,3 +154,57 @@ def test_rows_come_out_after_a_pause_in_which_all_expired() -> None:
                 join.push_row("s", (base + k, k))
             assert sum(batch.num_rows for batch in join.poll()) == 100
         assert join.stats()["r"]["window"] <= 200
+
+
+CONVERTED = {  # columns that the predicate reads in another form than Arrow's, some of them different on either side
+    "r": {
+        "k": pa.dictionary(pa.int8(), pa.string()),
+        "b": pa.bool_(),
+        "w": pa.decimal128(10, 2),
+        "m": pa.timestamp("ms"),
+    },
+    "s": {"k": pa.large_string(), "b": pa.bool_(), "w": pa.decimal128(8, 1), "m": pa.timestamp("us")},
+}
+
+
+def converted(side: str, count: int, rng: np.random.Generator) -> pa.Table:
+    """Few different values; the last third has nulls."""
+    values: dict[str, Any] = {
+        "k": [f"name {k}" for k in rng.integers(0, 3, count)],
+        "b": (rng.random(count) < 0.5).tolist(),
+        "w": [Decimal(int(k)) for k in rng.integers(0, 5, count)],
+        "m": [datetime(2026, 1, 1, 0, 0, int(k)) for k in rng.integers(0, 5, count)],
+    }
+    for column in values.values():
+        for k in range(2 * count // 3, count):
+            if rng.random() < 0.05:
+                column[k] = None
+    columns = {"ts": np.arange(count), "id": np.arange(count)} | {
+        name: pa.array(column, pa.string()).cast(t) if name == "k" else pa.array(column, t)
+        for (name, column), t in zip(values.items(), CONVERTED[side].values(), strict=True)
+    }
+    return pa.table(columns)
+
+
+@pytest.mark.parametrize(("size", "workers"), [(1, 1), (100, 1), (7, 2)])
+def test_columns_that_the_predicate_reads_in_another_form(size: int, workers: int) -> None:
+    r, s = (converted(side, 300, np.random.default_rng(size + k)) for k, side in enumerate("rs"))
+    want = sorted(
+        (a["id"], b["id"])
+        for a in r.to_pylist()
+        for b in s.to_pylist()
+        if abs(a["ts"] - b["ts"]) <= 40
+        and None not in (*a.values(), *b.values())
+        and (a["k"], a["b"]) == (b["k"], b["b"])
+        and a["w"] <= b["w"]
+        and a["m"] < b["m"]
+    )
+    on = "r.k = s.k AND r.b = s.b AND r.w <= s.w AND r.m < s.m"
+    algorithm = "kang" if workers == 1 else "low_latency"
+    join = sj.Join(r=r.schema, s=s.schema, on=on, within=40, time="ts", algorithm=algorithm, workers=workers)
+    for k in range(0, 300, size):
+        join.push_r(r.slice(k, size))
+        join.push_s(s.slice(k, size))
+    join.close()
+    found = [(row["id_r"], row["id_s"]) for batch in join.poll() for row in batch.to_pylist()]
+    assert sorted(found) == want and len(want) > 100

@@ -296,7 +296,6 @@ def test_what_the_user_fixed_stays() -> None:
         choice = chosen(task, layout=(2, 4))
         assert (choice.algorithm, choice.workers, choice.layout) == ("grid", 8, (2, 4))
     assert chosen(scan(5000), algorithm="kang").workers == 1
-    assert chosen(scan(5000)).batch == 64
 
 
 @pytest.mark.parametrize(

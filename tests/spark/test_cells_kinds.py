@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from cells import Cluster, spec_of
 from streamjoin.errors import OptionError, StateError
+from streamjoin.spark import deciding
 from streamjoin.spark.state import Manifest
 from streamjoin.testing import cases, verdict
-from streamjoin.testing.kinds import AGGREGATES, BY_TIME, BY_VALUE, HOWS, Kind
-from streamjoin.testing.oracle import Interval, Row, pairs
-from streamjoin.testing.strategies import stream, time_windows
+from streamjoin.testing.kinds import AGGREGATES, BY_TIME, BY_VALUE, HOWS, INNER, Kind
+from streamjoin.testing.oracle import Everything, Interval, Row, Valid, pairs
+from streamjoin.testing.strategies import stream, time_windows, validities
 
 CASES = [cases.BY_NAME[name] for name in ("band", "equality_band", "nulls")]
 GROUPS = {"hows": HOWS, "by_time": BY_TIME, "by_value": BY_VALUE, "aggregates": AGGREGATES}
@@ -25,6 +26,8 @@ END = 10**6
 
 def clusters(case: cases.Case, window: Any, kind: Kind, folder: Path | None, **options: Any) -> list[Cluster]:
     """The operators of a join: one, or two where each decides about one side."""
+    if isinstance(window, Valid):
+        options |= {**cases.LASTING, "time": cases.time(window)}
     spec = spec_of(case.on, cases.within(window), **kind.options, **options)
     return [Cluster(part, folder and folder / str(k)) for k, part in enumerate(spec.parts)]
 
@@ -40,9 +43,54 @@ def unique(rows: list[Row]) -> list[Row]:
 @settings(max_examples=15)
 def test_cells_do_as_the_oracle(case: cases.Case, group: str, data: st.DataObject, tmp_path_factory: Any) -> None:
     kind, window = data.draw(st.sampled_from(GROUPS[group])), data.draw(time_windows)
+    check(case, kind, window, data, tmp_path_factory.mktemp("chunks"))
+
+
+@given(data=st.data())
+def test_tuples_that_are_valid_for_a_while(data: st.DataObject, tmp_path_factory: Any) -> None:
+    kind = data.draw(st.sampled_from([INNER, *HOWS, *AGGREGATES[:1]]))
+    check(cases.BY_NAME["equality"], kind, data.draw(validities()), data, tmp_path_factory.mktemp("chunks"))
+
+
+@pytest.mark.parametrize("fewest", [1, 8, deciding.FEWEST])
+@given(data=st.data())
+@settings(max_examples=15)
+def test_versions_of_a_key(fewest: int, data: st.DataObject, tmp_path_factory: Any) -> None:
+    """No window: the latest version of the key, however old, whenever the older ones were dropped."""
+    kind = Kind(data.draw(st.sampled_from(["inner", "left"])), "backward")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(deciding, "FEWEST", fewest)
+        check(cases.BY_NAME["equality"], kind, Everything(), data, tmp_path_factory.mktemp("chunks"))
+
+
+def test_state_holds_one_version_per_key(tmp_path: Path) -> None:
+    (cluster,) = clusters(
+        cases.BY_NAME["equality"], Everything(), Kind("inner", "backward"), tmp_path, cells=2, split=1
+    )
+    keys, rounds = 50, 300
+    for n in range(rounds):
+        s = [{**row, "sid": n * keys + k, "k": k} for k, row in enumerate(rows_at("s", *[n] * keys))]
+        cluster.batch(rows_at("r", n), s)
+    assert cluster.state_rows < 3 * deciding.FEWEST < rounds * keys
+    cluster.newest = {"r": END, "s": END}
+    cluster.batch(
+        [{**row, "rid": rounds + k, "k": k} for k, row in enumerate(rows_at("r", *[END] * keys))], rows_at("s", END)
+    )
+    cluster.newest = {"r": 2 * END, "s": 2 * END}
+    cluster.time_passes()
+    last = {row["rid"] - rounds: row["sid"] for table in cluster.out for row in table.to_pylist() if row["t_r"] == END}
+    assert {key: sid for key, sid in last.items() if key != 1} == {
+        key: (rounds - 1) * keys + key for key in range(keys) if key != 1
+    }, "all keys are found again, k = 1 has a new one"
+
+
+def check(case: cases.Case, kind: Kind, window: Any, data: st.DataObject, folder: Path) -> None:
+    """Some micro-batches, and the end: what came out is what the oracle says."""
     options = {"cells": data.draw(st.sampled_from([1, 2, 6])), "split": data.draw(st.sampled_from([None, 1, 2]))}
-    found = clusters(case, window, kind, tmp_path_factory.mktemp("chunks"), **options)
+    found = clusters(case, window, kind, folder, **options)
     r, s = unique(data.draw(stream("r"))), unique(data.draw(stream("s")))
+    if isinstance(window, Valid):
+        r, s = cases.lasting("r", r), cases.lasting("s", s)
     merged = sorted([(row["t"], "r", row) for row in r] + [(row["t"], "s", row) for row in s], key=lambda e: e[:2])
     for size in [*data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=6)), len(merged)]:
         part, merged = merged[:size], merged[size:]
@@ -55,7 +103,7 @@ def test_cells_do_as_the_oracle(case: cases.Case, group: str, data: st.DataObjec
         cluster.newest = {"r": END, "s": END}  # the streams go on, and far beyond
         cluster.time_passes()
         assert cluster.late == 0
-        assert cluster.state_rows == 0
+        assert cluster.state_rows == 0 or window == Everything()
     expected = kind.results(arrivals, case, window, ("t", "t"))
     verdict.same([table for cluster in found for table in cluster.out], expected, kind)
 

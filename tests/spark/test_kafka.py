@@ -108,7 +108,7 @@ def test_two_topics_become_one_while_the_broker_restarts(
     try:
         wait_until(process, checkpoint, 2 * half)
         broker.stop()
-        time.sleep(2)
+        time.sleep(1)
         broker.start()
         produce(slice(half, ROWS))
         wait_until(process, checkpoint, 2 * ROWS)

@@ -111,6 +111,21 @@ def one_file_at_a_time(option: str, folder: Path, schema: str | None = None) -> 
     return source(option, str(folder), None, {"maxFilesPerTrigger": "1"}, schema)
 
 
+def test_another_kind_of_join(spark: Any, tmp_path: Path) -> None:
+    """As --how left --select "r.n, s.m" asks for it: the pairs, and each r whose window has passed without one."""
+    r, s = tables()
+    store(r, tmp_path / "r", "parquet")
+    store(s, tmp_path / "s", "parquet")
+    left, right = one_file_at_a_time("--left", tmp_path / "r"), one_file_at_a_time("--right", tmp_path / "s")
+    run(spark, other(request(tmp_path, left, right), how="left", select="r.n, s.m"))
+    found = [(row["n"], row["m"]) for row in spark.read.parquet(str(tmp_path / "out")).collect()]
+    assert sorted(pair for pair in found if pair[1] is not None) == expected()
+    alone, matched = [n for n, m in found if m is None], {n for n, _ in expected()}
+    assert alone
+    assert len(set(alone)) == len(alone)
+    assert not set(alone) & matched
+
+
 def test_parquet_and_json_go_on_from_the_checkpoint(spark: Any, tmp_path: Path) -> None:
     """On the way the cluster becomes smaller, which would make other cells for a new pipeline."""
     r, s = tables()

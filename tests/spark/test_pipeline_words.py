@@ -383,3 +383,23 @@ def test_failures_are_told_in_one_line() -> None:
     assert "a Python worker of Spark was killed or crashed" in str(lost) and "local[2, 4]" in str(lost)
     wide = "org.apache.arrow.vector.util.OversizedAllocationException: Memory required for vector is (2147500000)"
     assert str(explained(Exception(wide))).endswith("--conf spark.sql.execution.arrow.maxBytesPerBatch=64m")
+
+
+def test_figures_of_cells_are_combined_by_a_bitwise_or() -> None:
+    """As Spark does it; Spark Connect hands the bytes over as text."""
+    import base64
+
+    from streamjoin.spark.cell import Tally
+    from streamjoin.spark.metrics import MOST_CELLS, RECORD, pack_cell, unpack_cells
+
+    tallies = [Tally(results=k, comparisons=2**40 + k, arrived=5, window_r=2**33, state_bytes=9) for k in range(3)]
+    combined = bytearray(3 * RECORD.size)
+    for k, tally in enumerate(tallies):
+        for place, byte in enumerate(pack_cell(k, tally) or b""):
+            combined[place] |= byte
+    found = unpack_cells(bytes(combined))
+    assert [cell["comparisons"] for cell in found] == [2**40, 2**40 + 1, 2**40 + 2]
+    assert [cell["results"] for cell in found] == [0, 1, 2]
+    assert found[2]["window_r"] == 2**32 - 1 and found[2]["window_s"] == 0  # as large as fits
+    assert unpack_cells(base64.b64encode(bytes(combined)).decode()) == found
+    assert unpack_cells(None) == [] and pack_cell(MOST_CELLS, tallies[0]) is None

@@ -1,6 +1,7 @@
 """Exactly once, whoever is killed: drivers, executors and Python workers get SIGKILL, caches vanish, while files come.
 
-One kill of each kind in the suite, a hundred under `make soak`. One query and its checkpoint take them all.
+In the suite an executor is killed, with the cache, and a driver; under `make soak` a hundred of each. One query and its
+checkpoint take them all.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from profiles import SOAK, soak_only
+from spark_victim import KINDS
 from victims import COMMITTED, SINK, STATE, Victim
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 TRIES = 30  # until a kill hits a task
+CACHE = "cache and "
 HELD = 0.7  # seconds that a process stands still before it dies, so that a task waits for it
 
 
@@ -43,10 +47,9 @@ def wait_for_a_moment(victim: Victim) -> None:
 
 
 def strike(victim: Victim, kind: str) -> None:
-    if kind == "cache and workers":
+    if kind.startswith(CACHE):  # without the kill, nobody would read what is no longer there
         shutil.rmtree(victim.chunks, ignore_errors=True)
-        kind = "workers"  # else nobody would read what is no longer there
-    victim.wait_for(lambda: kill_one(getattr(victim, kind)()))
+    victim.wait_for(lambda: kill_one(getattr(victim, kind.removeprefix(CACHE))()))
 
 
 def kill_one(processes: list[psutil.Process]) -> bool:
@@ -71,9 +74,14 @@ def strikes(victim: Victim, kind: str) -> bool:
     return victim.lost_tasks() > lost
 
 
-@pytest.mark.parametrize("victim", [("--tables", "--master", "local-cluster[2,1,1024]")], indirect=True, ids=[""])
+EXECUTORS = 2 if SOAK else 1
+
+
+@pytest.mark.parametrize(
+    "victim", [("--tables", "--master", f"local-cluster[{EXECUTORS},1,1024]")], indirect=True, ids=[""]
+)
 def test_workers_and_executors_are_killed_and_the_cache_is_wiped(victim: Victim, kills: int, soak: bool) -> None:
-    kinds = ("cache and workers", "executors", *(["workers"] if soak else []))
+    kinds = (f"{CACHE}workers", "executors", "workers") if soak else (f"{CACHE}executors",)
     victim.wait_for(lambda: victim.commits() > 0)
     for kind in kinds * kills:
         assert any(strikes(victim, kind) for _ in range(TRIES)), f"{kind}: no kill hit a task"
@@ -91,10 +99,11 @@ def misses(victim: Victim) -> int:
     return sum(batch["cache_misses"] for batch in victim.figures())
 
 
-@pytest.mark.parametrize("victim", [("--kinds", "--master", "local[2, 4]")], indirect=True, ids=[""])
+@soak_only
+@pytest.mark.parametrize("victim", [("--kinds", ",".join(KINDS), "--master", "local[2, 4]")], indirect=True, ids=[""])
 def test_what_is_decided_comes_out_once(victim: Victim, kills: int) -> None:
     """left, anti, take and aggregate in one query, while its driver and its Python workers are killed by turns."""
-    for who in islice(cycle(("driver", "workers")), max(2, kills)):
+    for who in islice(cycle(("driver", "workers")), kills):
         before = victim.commits()
         victim.wait_for(lambda before=before: victim.commits() > before)  # type: ignore[misc]
         victim.feed(2)
@@ -108,7 +117,14 @@ def test_what_is_decided_comes_out_once(victim: Victim, kills: int) -> None:
     victim.check()
 
 
-@pytest.mark.parametrize("victim", [("--master", "local[2, 4]")], indirect=True, ids=[""])  # tasks may be tried again
+@pytest.mark.parametrize(
+    "victim",
+    [
+        pytest.param(("--master", "local[2, 4]"), marks=soak_only, id="inner"),
+        pytest.param(("--kinds", "left", "--master", "local[2, 4]"), id="left"),  # tasks may be tried again
+    ],
+    indirect=True,
+)
 def test_the_driver_is_killed(victim: Victim, kills: int) -> None:
     """First when the state is committed and the sink is not: then our state of before must give the same results."""
     for aim in islice(cycle((STATE, SINK, None)), kills):

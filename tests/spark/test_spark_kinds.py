@@ -14,7 +14,7 @@ from feeds import Feed, R, S, seconds, timed
 from streamjoin.errors import OptionError, StreamjoinError
 from streamjoin.testing import cases, oracle, verdict
 from streamjoin.testing.kinds import AGGREGATES, BY_TIME, BY_VALUE, HOWS, Kind
-from streamjoin.testing.oracle import Interval, Last
+from streamjoin.testing.oracle import Interval, Last, Valid, Validity
 from streamjoin.testing.rows import to_table
 
 pytestmark = pytest.mark.spark
@@ -125,6 +125,41 @@ def test_streams(feed: Feed, name: str, soak: bool) -> None:
     assert early.num_rows < out.num_rows
 
 
+def until(frame: Any) -> Any:
+    """The frame with a column: rows are valid from their time on for `w` or `tol` times two seconds, or for ever."""
+    wide = "w" if "w" in frame.columns else "tol"
+    return frame.selectExpr("*", f"IF({wide} >= 0, t + make_dt_interval(0, 0, 0, 2 * {wide}), NULL) AS until")
+
+
+VALID = Valid(None, Validity("t", "until", most=5))
+KEYED = cases.BY_NAME["equality"]
+
+
+def test_tables_without_a_window_and_of_rows_that_are_valid_for_a_while(spark: Any) -> None:
+    rows = {side: cases.lasting(side, LONG[side]) for side in "rs"}
+    r, s = (spark.createDataFrame(to_table(timed(LONG[side]), schema)) for side, schema in (("r", R), ("s", S)))
+    for how in ("inner", "full"):
+        out = sj.join(r, until(s), on=KEYED.on, time=cases.time(VALID, "seconds"), how=how, cells=3)
+        check(out.toArrow(), Kind(how), KEYED, VALID, rows["r"], rows["s"])
+    out = sj.join(r, s, on=BAND.on, how="left", cells=3)
+    check(out.toArrow(), Kind("left"), BAND, oracle.Everything(), LONG["r"], LONG["s"])
+
+
+@pytest.mark.parametrize("window", [VALID, oracle.Everything()], ids=["valid", "versions"])
+def test_streams_beyond_windows(feed: Feed, window: Any) -> None:
+    """Rows that are valid for a while, and the latest version of a key, however old; with a restart between."""
+    kind = Kind("left") if window == VALID else Kind("left", "backward")
+    rows = {side: [*LONG[side][:60], {**LONG[side][0], f"{side}id": 999, "t": END}] for side in "rs"}
+    for start, stop in ((0, 30), (30, 60), (60, 61)):
+        feed.add(rows["r"][start:stop], rows["s"][start:stop])
+        r, s = feed.read("r"), feed.read("s")
+        s = until(s) if window == VALID else s
+        feed.run(sj.join(r, s, on=KEYED.on, time=cases.time(window, "seconds"), cells=2, **kind.options))
+    out = feed.spark.read.parquet(str(feed.folder / "out")).filter("rid <> 999").toArrow()
+    known = {side: cases.lasting(side, rows[side][:60]) for side in "rs"}
+    check(out, kind, KEYED, window, known["r"], known["s"])
+
+
 def test_what_is_decided_keeps_up_with_the_watermark(feed: Feed) -> None:
     """An aggregation behind a left join loses nothing: the times of unmatched rows are not below the watermark."""
     from pyspark.sql import functions as F
@@ -154,9 +189,18 @@ def test_refusals_and_explain(feed: Feed) -> None:
         sj.join(r, s, **common, how="right", take="nearest")
     left = sj.explain(r, s, **common, how="left").to_dict()
     assert left["replication"] == {"r": 1.0, "s": 8.0}
-    assert left["decides"] == "an unmatched r comes out when the watermark has passed the end of its window"
+    assert left["final"][:2] == [
+        "a pair at once",
+        "an r without a partner when the watermark has passed the end of its window",
+    ]
     full = sj.explain(r, s, **common, how="full")
     assert "a second one decides about s" in str(full)
     keyed = sj.explain(r, s, **(common | {"on": "r.k = s.k"}), how="full").to_dict()
     assert keyed["replication"] == {"r": 1.0, "s": 1.0}
+    with pytest.raises(StreamjoinError, match=r"window of rows needs an order of arrival.*join static DataFrames"):
+        sj.join(r, s, **common | {"within": sj.last(5)})
+    with pytest.raises(StreamjoinError, match=r'streams need a window.*only take="backward" with an equality'):
+        sj.join(r, s, **common | {"within": None})
+    with pytest.raises(StreamjoinError, match="most"):
+        sj.join(r, until(s), on="TRUE", time=("t", sj.valid("t", "until")), cells=2)
     assert "its time" in str(sj.explain(r, s, **common, take="backward"))

@@ -15,12 +15,12 @@ import psutil
 import pytest
 
 import sessions
-from profiles import soak_only
+from profiles import SOAK, soak_only
 from victims import PATIENCE, Victim, runs
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-FILES = 6
+FILES = 6 if SOAK else 4
 
 
 def test_spark_connect(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ class DictState:
 
 def spec_of(on: Any, within: Any, *, r: pa.Schema = cases.R, s: pa.Schema = cases.S, **options: Any) -> JoinSpec:
     cells = options.pop("cells", 4)
-    return make_spec(r, s, Options(on=on, within=within, time="t", **options), cells)
+    return make_spec(r, s, Options(on=on, within=within, **({"time": "t"} | options)), cells)
 
 
 def contents(rows: Sequence[oracle.Row], key: str) -> np.ndarray:

@@ -8,6 +8,7 @@ A program of its own, so that a hang ends with a traceback and not with a suite 
     python interruptions.py signals grid --rounds 1000      real signals at random moments
     python interruptions.py tables handshake --every 3      sj.join on tables
     python interruptions.py blocked grid                    a push that waits for its workers
+    python interruptions.py lines grid --kind left          another kind of join
 
 It prints how often each outcome was seen. What the join should have found is computed by a nested loop.
 """
@@ -45,7 +46,15 @@ VISITS = 3  # of a step that is repeated: whoever waits repeats it for as long a
 RETURN, CONSTANT = opcode.opmap["RETURN_VALUE"], opcode.opmap["LOAD_CONST"]
 
 Rows = list[tuple[int, int, int | None]]  # number, time, value
-Pairs = Counter[tuple[int, int]]
+Pairs = Counter[tuple[int, int | None]]
+KINDS: dict[str, dict[str, Any]] = {
+    "inner": {},
+    "left": {"how": "left"},
+    "anti": {"how": "anti"},
+    "take": {"how": "left", "take": "nearest"},
+    "count": {"how": "left", "aggregate": {"n": "count(*)"}},
+}
+kind = "inner"  # of the joins that are interrupted
 
 SCHEMAS = {side: pa.schema([(f"{side}id", pa.int64()), ("t", pa.int64()), ("x", pa.int64())]) for side in "rs"}
 
@@ -61,13 +70,26 @@ def make_rows(first: int, count: int, null: bool = False) -> Rows:
 
 
 def nested_loop(r: Rows, s: Rows) -> Pairs:
-    return Counter((i, j) for i, a, x in r for j, b, y in s if x is not None and x == y and abs(a - b) <= WINDOW)
+    """The result: of each r its partners, one of them, how many there are, or None."""
+    found: Pairs = Counter()
+    for i, a, x in r:
+        partners = [(j, b - a) for j, b, y in s if x is not None and x == y and abs(a - b) <= WINDOW]
+        if kind == "count":
+            found[i, len(partners)] += 1
+        elif kind == "take" and partners:
+            # The closer one, then the earlier one; of several at one time up to r's the last, after it the first.
+            found[i, min(partners, key=lambda p: (abs(p[1]), p[1] > 0, p[0] if p[1] > 0 else -p[0]))[0]] += 1
+        elif kind != "anti":
+            found.update((i, j) for j, _ in partners)
+        if not partners and kind in ("left", "anti", "take"):
+            found[i, None] += 1
+    return found
 
 
 def new_join(algorithm: str, **options: Any) -> sj.Join:
     if algorithm not in ("kang", "hells"):
         options = {"workers": 2, "batch": 4, **options}
-    on = options.pop("on", "r.x = s.x")
+    on, options = options.pop("on", "r.x = s.x"), KINDS[kind] | options
     return sj.Join(
         r=SCHEMAS["r"], s=SCHEMAS["s"], on=on, within=WINDOW, time="t", algorithm=algorithm, late="keep", **options
     )
@@ -127,10 +149,12 @@ def drain(join: sj.Join, seen: Pairs) -> str | None:
     return None
 
 
-def pairs_of(found: Any) -> list[tuple[int, int]]:
+def pairs_of(found: Any) -> list[tuple[int, int | None]]:
     if isinstance(found, sj.Punctuation):
         return []
-    return list(zip(found["rid"].to_pylist(), found["sid"].to_pylist(), strict=True))
+    second = [name for name in found.schema.names if name in ("sid", "n")]
+    others = found[second[0]].to_pylist() if second else [None] * found.num_rows
+    return list(zip(found["rid"].to_pylist(), others, strict=True))
 
 
 def threads_are_gone() -> None:
@@ -190,6 +214,8 @@ class Scene:
 
     def settle(self) -> None:
         """Waits until the workers have found what there is, so that a poll has something to hand out."""
+        if kind != "inner":  # what is decided later is not there yet
+            return
         # Of a handshake join many tuples meet only when later ones push them on.
         wanted = sum(nested_loop(**self.pushed).values()) if self.join.plan.algorithm != "handshake" else 1
         deadline = time.monotonic() + PATIENCE / 2
@@ -594,7 +620,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
+    parser.add_argument("--kind", default="inner", choices=KINDS)
     given = parser.parse_args()
+    global kind, WINDOW
+    kind = given.kind
+    if kind != "inner":
+        WINDOW = 4  # so that rows are decided before the end
     seen: Counter[str] = Counter()
     opcodes = given.mode == "opcodes"
     steps = given.every, opcodes, given.offset

@@ -11,10 +11,13 @@ import subprocess
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pyspark
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from streamjoin.folders import atomically
 from streamjoin.java import java_home
@@ -127,22 +130,51 @@ class Broker:
 
     def remove(self) -> None:
         self.stop()
+        self._gateway.shutdown()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    @cached_property
+    def _gateway(self) -> JavaGateway:
+        """A Java with Kafka's own clients, for as long as this process lives."""
+        (jar,) = Path(pyspark.__file__).parent.joinpath("jars").glob("py4j-*.jar")
+        port = launch_gateway(
+            jarpath=str(jar), classpath=self._classpath, javaopts=["-Xmx128m"], java_path=self._java, die_on_exit=True
+        )
+        return JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
+
+    def _client(self, kind: Any, **settings: str) -> Any:
+        given = self._gateway.jvm.java.util.Properties()
+        for key, value in settings.items():
+            given.put(key.replace("_", "."), f"org.apache.kafka.common.serialization.String{value}")
+        given.put("bootstrap.servers", self.address)
+        return kind(given)
 
     def produce(self, topic: str, rows: list[str]) -> None:
         """Each row becomes the value of a record."""
-        where = ["--bootstrap-server", self.address, "--topic", topic]
-        self._tool("kafka.tools.ConsoleProducer", *where, text="".join(f"{row}\n" for row in rows))
+        kafka = self._gateway.jvm.org.apache.kafka.clients.producer
+        producer = self._client(kafka.KafkaProducer, key_serializer="Serializer", value_serializer="Serializer")
+        sent = [producer.send(kafka.ProducerRecord(topic, row)) for row in rows]
+        for each in sent:
+            each.get()
+        producer.close()
 
-    def consume(self, topic: str, seconds: int = 10) -> list[str]:
-        """All values from the beginning, until none came for so long."""
-        where = ["--bootstrap-server", self.address, "--topic", topic, "--from-beginning"]
-        consumer = "org.apache.kafka.tools.consumer.ConsoleConsumer"
-        return self._tool(consumer, *where, "--timeout-ms", str(1_000 * seconds), fails=True).splitlines()
+    def consume(self, topic: str) -> list[str]:
+        """All values of a topic with one partition."""
+        jvm = self._gateway.jvm
+        kind = jvm.org.apache.kafka.clients.consumer.KafkaConsumer
+        consumer = self._client(kind, key_deserializer="Deserializer", value_deserializer="Deserializer")
+        partition = jvm.org.apache.kafka.common.TopicPartition(topic, 0)
+        consumer.assign([partition])
+        consumer.seekToBeginning([partition])
+        end, values = consumer.endOffsets([partition])[partition], []
+        while consumer.position(partition) < end:
+            found = consumer.poll(jvm.java.time.Duration.ofSeconds(1))
+            values += [record.value() for record in found.records(partition)]
+        consumer.close()
+        return values
 
-    def _tool(self, name: str, *words: str, text: str = "", fails: bool = False) -> str:
+    def _tool(self, name: str, *words: str) -> None:
         command = [self._java, "-Xmx128m", "-cp", self._classpath, name, *words]
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=PATIENCE)
-        if done.returncode and not fails:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        if done.returncode:
             raise RuntimeError(f"{name} failed: {done.stdout}{done.stderr}")
-        return done.stdout

@@ -2,7 +2,7 @@
 
 It takes files as they come until the file `last` appears, finishes what is there, and leaves the pairs that it finds in
 its sink in the file `done`. Every micro-batch's figures are a line of its output. With --tables it also joins the same
-files as tables. With --kinds it hands out four kinds of joins in one query instead of the pairs.
+files as tables. With --kinds it hands out these kinds of joins in one query instead of the pairs.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def of_every_kind(frames: list[Any], options: dict[str, Any]) -> Any:
-    """All kinds in one query, each with a column that says which it is."""
+def of_kinds(names: list[str], frames: list[Any], options: dict[str, Any]) -> Any:
+    """Several kinds in one query, each with a column that says which it is."""
     import streamjoin as sj
 
     found = []
-    for name, kind in KINDS.items():
-        out = sj.join(*frames, **options, **kind)
+    for name in names:
+        out = sj.join(*frames, **options, **KINDS[name])
         asked = [column if column in out.columns else f"CAST(NULL AS BIGINT) AS {column}" for column in COLUMNS[1:]]
         found.append(out.selectExpr(f"'{name}' AS kind", *asked))
     return reduce(lambda one, other: one.unionAll(other), found)
 
 
-def main(folder: Path, spark: Any, tables: bool, kinds: bool) -> None:
+def main(folder: Path, spark: Any, tables: bool, kinds: list[str]) -> None:
     import streamjoin as sj
     from streamjoin.spark.metrics import JoinListener
 
@@ -50,7 +50,7 @@ def main(folder: Path, spark: Any, tables: bool, kinds: bool) -> None:
         .withWatermark("t", "6 seconds")
         for side, table in zip("rs", static, strict=True)
     ]
-    joined = of_every_kind(streams, options) if kinds else sj.join(*streams, **options)
+    joined = of_kinds(kinds, streams, options) if kinds else sj.join(*streams, **options)
     writer = joined.writeStream.format("parquet")
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).start(str(folder / "out"))
     while not (folder / "last").exists():
@@ -90,6 +90,6 @@ if __name__ == "__main__":
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--remote")
     parser.add_argument("--tables", action="store_true")
-    parser.add_argument("--kinds", action="store_true")
+    parser.add_argument("--kinds", type=lambda words: words.split(","), default=[], help="names in KINDS, with commas")
     asked = parser.parse_args()
     main(asked.folder, session(asked.master, asked.remote), asked.tables, asked.kinds)

@@ -31,6 +31,7 @@ class Victim:
 
     def __init__(self, folder: Path, files: int, *arguments: str) -> None:
         self.folder, self._arguments = folder, arguments
+        self._kinds = arguments[arguments.index("--kinds") + 1].split(",") if "--kinds" in arguments else []
         self._feed = Folders(folder)
         self._rows = {side: cases.long_stream(side, 21, files * ROWS, 1, True) for side in "rs"}
         self._members: set[psutil.Process] = set()
@@ -92,7 +93,8 @@ class Victim:
         sink = self.folder / "out" / "_spark_metadata" / str(batch)
         if sink.exists() or sink.with_suffix(".compact").exists():
             return SINK
-        state = [self.folder / "checkpoint" / "state" / "0" / str(part) / str(batch + 1) for part in range(PARTITIONS)]
+        operators = [self.folder / "checkpoint" / "state" / str(k) for k in range(max(1, len(self._kinds)))]
+        state = [operator / str(part) / str(batch + 1) for operator in operators for part in range(PARTITIONS)]
         done = [any(path.with_suffix(kind).exists() for kind in (".changelog", ".zip")) for path in state]
         return STATE if all(done) else RUNNING
 
@@ -109,7 +111,7 @@ class Victim:
 
     def finish(self) -> None:
         """Has the driver process what it was fed, and waits for its end."""
-        if "--kinds" in self._arguments:  # rows so much later that all others are decided
+        if self._kinds:  # rows so much later that all others are decided
             self._feed.add(*([{**self._rows[side][0], f"{side}id": LAST, "t": FAR}] for side in "rs"))
         (self.folder / "last").touch()
         self.wait_for(lambda: (self.folder / "done").exists())
@@ -139,14 +141,14 @@ class Victim:
 
     def check(self) -> None:
         """The results are those of the oracle, none missing, none twice."""
-        every = "--kinds" in self._arguments
-        count = (self._feed.files - every) * ROWS
+        count = (self._feed.files - bool(self._kinds)) * ROWS
         fed: list[tuple[str, Row]] = [(side, row) for side in "rs" for row in self._rows[side][:count]]
         case, window = cases.BY_NAME["band_2d"], Interval(-spark_victim.WITHIN, spark_victim.WITHIN)
         assert case.on == spark_victim.ON
         expected: list[Any] = pairs(fed, case.holds, window, ("t", "t"))
-        if every:
-            expected = of_every_kind(expected, [row["rid"] for side, row in fed if side == "r"])
+        if self._kinds:
+            every = of_every_kind(expected, [row["rid"] for side, row in fed if side == "r"])
+            expected = [row for row in every if row[0] in self._kinds]
         assert len(expected) > len(fed)
         found = json.loads((self.folder / "done").read_text())
         assert set(found) == ({"out", "tables"} if "--tables" in self._arguments else {"out"})

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from profiles import SOAK
 from streamjoin.plan import shape as planned
-from streamjoin.tables import crew, search, whole
+from streamjoin.tables import crew, search, tasks, whole
 from streamjoin.testing.cases import CASES, Case
 from streamjoin.testing.rows import pairs_of
 from streamjoin.testing.strategies import table_joins
@@ -29,9 +29,9 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole, "SMALL", 0)
     monkeypatch.setattr(crew, "PART", 5)
     monkeypatch.setattr(crew.Crew.cut, "__defaults__", (5,))
-    monkeypatch.setattr(search, "LEAST", 3)
+    monkeypatch.setattr(tasks, "LEAST", 3)
     monkeypatch.setattr(search, "PAIRS", 33)
-    monkeypatch.setattr(search, "TILE", (7, 5))
+    monkeypatch.setattr(tasks, "TILE", (7, 5))
 
 
 def by_shapes(join: Callable[[], pa.Table], first: int = 0) -> Iterator[tuple[str, pa.Table]]:

@@ -14,7 +14,7 @@ import pytest
 
 import streamjoin as sj
 from streamjoin.errors import DataError
-from streamjoin.tables import crew, search, whole
+from streamjoin.tables import asof, crew, search, tasks, whole
 from streamjoin.testing import cases
 
 BAND, EQUI = cases.BY_NAME["band"].on, "r.k = s.k"
@@ -25,9 +25,10 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts and buffers so small that a few rows go through several of them."""
     monkeypatch.setattr(whole, "SMALL", 0)
     monkeypatch.setattr(crew.Crew.cut, "__defaults__", (5,))
-    monkeypatch.setattr(search, "LEAST", 3)
+    monkeypatch.setattr(asof, "PART", 7)
+    monkeypatch.setattr(tasks, "LEAST", 3)
     monkeypatch.setattr(search, "PAIRS", 33)
-    monkeypatch.setattr(search, "TILE", (7, 5))
+    monkeypatch.setattr(tasks, "TILE", (7, 5))
 
 
 def table(side: str, seed: int, n: int = 80) -> pa.Table:
@@ -85,7 +86,10 @@ KEYS = {
 @pytest.mark.parametrize("within", [None, 4, sj.interval(-9, -2), sj.interval(1, 5)], ids=str)
 @pytest.mark.parametrize("take", ["backward", "forward", "nearest"])
 def test_as_of_by_equalities_is_what_the_search_finds(take: Any, within: Any, keys: str) -> None:
-    """A condition that always holds, but is no equality, leads to the search of all pairs."""
+    """A condition that always holds, but is no equality, leads to the search of all pairs.
+
+    In stretches for several threads as-of joins find the same, whether the rows are in order or not.
+    """
     rng = np.random.default_rng(3)
     r = pa.table({"t": rng.integers(0, 60, 40), "k": KEYS[keys][rng.integers(0, 3, 40)], "rid": np.arange(40)})
     s = pa.table({"t": rng.integers(0, 60, 60), "k": KEYS[keys][rng.integers(0, 2, 60)], "sid": np.arange(60)})
@@ -95,6 +99,10 @@ def test_as_of_by_equalities_is_what_the_search_finds(take: Any, within: Any, ke
     assert stats["shape"] == "as-of"
     assert found == ids(join(r, s, on="r.k = s.k AND s.t < 55 AND r.rid + s.sid >= 0", stats=stats, **options))
     assert stats["shape"] != "as-of"
+    for left, right in ((r, s), (r.sort_by("t"), s.sort_by("t"))):
+        whole_pairs = ids(join(left, right, on="r.k = s.k AND s.t < 55", workers=1, **options))
+        in_parts = ids(join(left, right, on="r.k = s.k AND s.t < 55", workers=3, **options))
+        assert in_parts == whole_pairs and (left is not r or whole_pairs == found)
 
 
 @pytest.mark.parametrize("on", [EQUI, f"{EQUI} AND r.rid + s.sid >= 0"])

@@ -17,6 +17,7 @@ import pytest
 import streamjoin as sj
 from profiles import SOAK
 from streamjoin.bench.jobs import JOBS
+from streamjoin.tables import tasks
 
 N = 20_000
 BLOCK = 500
@@ -192,3 +193,14 @@ def test_a_job_of_the_benchmark_is_not_searched_pair_by_pair(name: str) -> None:
     inputs = job.inputs(N)
     got, comparisons = joined(inputs.r, inputs.s, job.on, inputs.within, ("t", "u"), 2)
     assert comparisons <= bound(len(got))
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_no_task_of_a_job_has_much_more_than_its_share(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither where a key has many rows nor where few rows have all the partners."""
+    monkeypatch.setattr(tasks, "WORTH", 1)
+    job, stats = JOBS[name], dict[str, Any]()
+    inputs = job.inputs(N)
+    sj.join(inputs.r, inputs.s, on=job.on, within=inputs.within, time=("t", "u"), workers=2, stats=stats)
+    assert stats["tasks"] >= 24
+    assert stats["largest_task"] <= 2.5 * stats["comparisons"] / stats["tasks"]

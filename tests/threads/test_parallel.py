@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from counts import check_counts
 from judge import Judge
+from live_paths import each_path
+from profiles import few_examples
 from streamjoin.access import tape
 from streamjoin.testing.cases import Case, band, case_of, long_stream, near, r, s
 from streamjoin.testing.conformance import Poll, Push, Step, StreamJoin
@@ -72,10 +74,7 @@ PATHS = [
     ("hells", "scan"),
 ]
 LAYOUTS = [(1, 2), (2, 1), (2, 2), (1, 3), (3, 2), (7, 1)]
-each_path = pytest.mark.parametrize(
-    ("algorithm", "access"),
-    [pytest.param(a, b, id=f"{a}-{b}", marks=[pytest.mark.device] * (a == "hells")) for a, b in PATHS],
-)
+on_each_path = each_path(PATHS)
 
 
 def cases(access: str) -> list[Case]:
@@ -105,7 +104,8 @@ def short_tapes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "UNDER_WAY", 32)
 
 
-@each_path
+@on_each_path
+@few_examples
 @given(data=st.data())
 def test_tables(algorithm: str, access: str, data: st.DataObject) -> None:
     options = data.draw(spreads(algorithm, access))
@@ -115,7 +115,8 @@ def test_tables(algorithm: str, access: str, data: st.DataObject) -> None:
     assert (stats["algorithm"], stats["access"]) == (algorithm, access)
 
 
-@each_path
+@on_each_path
+@few_examples
 @given(data=st.data())
 def test_pushed_streams(algorithm: str, access: str, data: st.DataObject) -> None:
     """Windows of time: disorder within max_delay changes nothing, what is later is dropped and counted."""
@@ -126,7 +127,8 @@ def test_pushed_streams(algorithm: str, access: str, data: st.DataObject) -> Non
     check_counts(join, live.stats())
 
 
-@each_path
+@on_each_path
+@few_examples
 @given(data=st.data())
 def test_pushed_streams_under_count_windows(algorithm: str, access: str, data: st.DataObject) -> None:
     """The order of the push calls decides, however far workers have fallen behind each other."""
@@ -161,7 +163,8 @@ long_windows = st.one_of(
 RHYTHMS = {"one by one": [1], "a few": [1, 2, 5, 13], "many": [3, 64, 65, 200], "at once": [10_000]}
 
 
-@each_path
+@on_each_path
+@few_examples
 @given(data=st.data())
 def test_longer_streams(algorithm: str, access: str, data: st.DataObject) -> None:
     """Some hundred tuples: full batches, every worker has its turns, windows move on while others still compare."""

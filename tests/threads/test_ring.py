@@ -206,9 +206,9 @@ def test_two_threads_on_one_core(capacity: int) -> None:
 
 
 @pytest.mark.parametrize("capacity", [1, 3, 64])
-def test_passed_on(capacity: int) -> None:
+def test_passed_on(capacity: int, soak: bool) -> None:
     """A thread between two rings, as a worker is: consumer of the one and producer of the other."""
-    rings, count = Rings(capacity), 100_000
+    rings, count = Rings(capacity), 100_000 if soak or capacity > 1 else 20_000
     work: list[Callable[[Any], int]] = [
         lambda stop: produce(rings.at[0], Message.new(), count, stop),
         lambda stop: pass_on(rings.at[0], rings.at[2], count, stop),

@@ -63,7 +63,7 @@ def test_lateness_is_that_of_one_tuple_after_the_other(
     arrivals: list[int], newest: int, max_delay: int, promised: int
 ) -> None:
     mark = Watermark(max_delay)
-    mark.reach(newest)
+    mark.advance_to(newest)
     mark.promise(promised)
     expected, latest = [], newest
     for time in arrivals:

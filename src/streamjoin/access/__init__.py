@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from streamjoin.access import prices
+from streamjoin.access.prices import Costs, Price
 from streamjoin.predicate.widths import band_width
 
 if TYPE_CHECKING:
@@ -79,6 +81,7 @@ class Access:
     why_not: Callable[[Analysis], str] = _anyway  # what it needs and a predicate does not have; "" if it can be used
     reason: Callable[[Analysis], str] = _anyway  # why "auto" takes it for a predicate; "" if it does not
     hint: str = ""  # what "auto" says instead where it could be used
+    price: Callable[[Costs, bool], Price] = field(kw_only=True)  # given whether there are boxes
     dims: Callable[[Program], int] = _all_boxes  # dimensions of the boxes that it looks at
     by_key: bool = False  # finds tuples by their keys
     by_box: bool = False  # finds tuples by their boxes
@@ -103,28 +106,39 @@ class Access:
 ACCESSES = {
     row.name: row
     for row in (
-        Access("scan", "scan", dims=lambda program: program.scan_dims),
+        Access("scan", "scan", price=prices.of_scan, dims=lambda program: program.scan_dims),
         Access(
             "sorted",
             "sorted",
             _band_missing,
+            price=prices.of_merge,
             hint='merging sorted batches pays off from about 256 tuples on: access="sorted" with batch=1024',
             by_box=True,
             sorts_batches=True,
         ),
-        Access("tree", "tree.index", _band_missing, _for_trees, by_key=True, by_box=True, keeps_tuples=True),
+        Access(
+            "tree",
+            "tree.index",
+            _band_missing,
+            _for_trees,
+            price=prices.of_tree,
+            by_key=True,
+            by_box=True,
+            keeps_tuples=True,
+        ),
         Access(
             "band",
             "band.index",
             _band_missing,
             _for_bands,
+            price=prices.of_band,
             by_key=True,
             by_box=True,
             keeps_tuples=True,
             whole=True,
             gives_way="tree",
         ),
-        Access("hash", "hash", _key_missing, _for_keys, dims=lambda program: 0, by_key=True),
+        Access("hash", "hash", _key_missing, _for_keys, price=prices.of_hash, dims=lambda program: 0, by_key=True),
     )
 }
 (WHOLE,) = (row.name for row in ACCESSES.values() if row.whole)

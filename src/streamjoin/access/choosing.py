@@ -8,6 +8,8 @@ twice as long.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from streamjoin.access import ACCESSES, Access
 from streamjoin.access.by_record import take_in
 from streamjoin.access.movable import Movable
@@ -116,6 +118,12 @@ class Choosing(Segment):
             setattr(self.record, name, waiting[name] if name in OF_THE_STREAM else getattr(after.record, name))
         after.record, after.address, after.taken = self.record, address(self.record), taken
         self.inner, self._now, self._looks = after, to, 0
+
+
+def in_use(planned: str, segments: Iterable[Segment]) -> str:
+    """The access paths that segments use now: the planned one, unless some have changed theirs."""
+    names = {segment.access if isinstance(segment, Choosing) else planned for segment in segments}
+    return " and ".join(sorted(names))
 
 
 def _made(access: Access, shape: Shape, tape: Tape | None = None, way: int = -1) -> Movable:

@@ -7,8 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-from streamjoin.algorithms.lockstep import cores_for
+from streamjoin.algorithms.lockstep import chain_of, cores_for
+
+if TYPE_CHECKING:
+    from streamjoin.windows.window import Window
 
 INLINE, THREADS, DEVICE, CIRCUIT = "inline", "threads", "device", "circuit"  # engines
 DEALT, EVERYONE, SHARES = "dealt", "to everyone", "in shares"  # how a driver feeds its workers
@@ -131,6 +135,7 @@ class Algorithm:
     divides: str = ""  # what it does with windows whatever the rates
     indexes: str = ""  # what it does with indexes
     degree: Callable[[float, float], int] | None = None  # workers that windows of so many rows get, whatever the rates
+    serves: Callable[[Window, int], object] | None = None  # raises if so many workers cannot serve a window
 
     @cached_property
     def protocol(self) -> ModuleType:
@@ -228,6 +233,7 @@ ALGORITHMS = {
             shape="a chain of {workers} join cores under one clock",
             pushed=True,
             degree=cores_for,
+            serves=chain_of,
         ),
     )
 }

@@ -57,7 +57,7 @@ class Fifo:
         while self._pieces and self._pieces[0][1] < horizon:
             self.first = self._pieces.popleft()[0]
 
-    def stretches(self, capacity: int = 0) -> Iterator[tuple[int, int]]:
+    def ranges(self, capacity: int = 0) -> Iterator[tuple[int, int]]:
         """The live tuples' words as (first, stop), by position, each without a break in a FIFO of so many tuples."""
         first, stop = _words(self.first, self.head)
         turn = (capacity or self.capacity) // WORD
@@ -69,7 +69,7 @@ class Fifo:
 
 def moves(fifo: Fifo, capacity: int) -> Iterator[tuple[int, int, int]]:
     """What to copy into a FIFO of another capacity: (word in the old one, word in the new one, words)."""
-    for first, stop in fifo.stretches():
+    for first, stop in fifo.ranges():
         while first < stop:
             room = capacity // WORD - first % (capacity // WORD)
             count = min(stop - first, room)

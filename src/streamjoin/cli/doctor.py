@@ -180,8 +180,8 @@ def _cache() -> Finding:
         with folder.opened() as handle:
             mode = os.fstat(handle).st_mode & 0o777
     except OSError as error:
-        found = f"{folder.path} does not serve: {reason(error)}; {folder.loss}"
-        remedy = "set STREAMJOIN_CACHE to a folder of your own that others may not write to"
+        found = f"{folder.path} cannot be used: {reason(error)}; {folder.loss}"
+        remedy = "set STREAMJOIN_CACHE to a folder that you own and that others may not write to"
         return Finding("cache", None, found, remedy, details)
     size = _size(Path(folder.path))
     details |= {"writable": True, "mode": f"{mode:04o}", "bytes": size}

@@ -46,7 +46,10 @@ def join(
     ],
     right: Annotated[str, _own(INPUT, "The right input, s in the predicate; - is standard input.")],
     time: Annotated[
-        str | None, _own(WINDOW, "The time column, if both sides call it the same; or valid(FROM,TO).")
+        str | None,
+        _own(
+            WINDOW, "The time column, if both sides call it the same; or valid(FROM,TO), or valid(FROM,TO,most=1 day)."
+        ),
     ] = None,
     time_left: Annotated[str | None, _own(WINDOW, "The left side's time column.")] = None,
     time_right: Annotated[str | None, _own(WINDOW, "The right side's time column.")] = None,
@@ -247,12 +250,13 @@ def _times(both: str | None, left: str | None, right: str | None, needed: bool) 
 
 def _time(text: str) -> Any:
     """A column, or since when and until when rows are valid."""
-    found = re.fullmatch(r"valid\((.+),(.+)\)", text.strip())
+    found = re.fullmatch(r"valid\(([^,]+),([^,]+)(?:,\s*most\s*=([^,]+))?\)", text.strip())
     if found is None:
         return text
+    from streamjoin.windows.duration import length_of
     from streamjoin.windows.valid import valid
 
-    return valid(found[1].strip(), found[2].strip())
+    return valid(found[1].strip(), found[2].strip(), most=length_of(found[3] or ""))
 
 
 def _named(options: dict[str, Any]) -> tuple[str, str]:

@@ -18,19 +18,18 @@ from streamjoin.codegen.program import INTRINSICS, Part, head, parts_of, slots_o
 from streamjoin.predicate.tree import Node, columns, walk
 
 # A frame of `compute`; the addresses of values, of validities and of both sides' columns follow.
-FRAME = ROWS, POSITIONS_R, POSITIONS_S, TROUBLE, OUT = range(5)
-TROUBLE_WORDS = 2  # which expression, counted from 1, and where
+FRAME = ROWS, POSITIONS_R, POSITIONS_S, FAULT, OUT = range(5)
+FAULT_WORDS = 2  # which expression, counted from 1, and where
 
 _TEXT = """
-from numba import carray
-from {intrinsics} import pointer, words_at
+from {intrinsics} import carray, pointer, words_at
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def compute(address):
     frame = words_at(address, {words})
     n = frame[{ROWS}]
-    trouble = words_at(frame[{TROUBLE}], {TROUBLE_WORDS})
+    fault = words_at(frame[{FAULT}], {FAULT_WORDS})
     {arrays}
     for i in range(n):
         {places}
@@ -65,8 +64,8 @@ class Computation:
             arrays.append(f"valid{k} = carray(pointer(frame[{OUT + count + k}]), (n,), np.bool_)")
             value = emitter.value(node)
             if value.bad is not None:
-                emitter.lines.append(f"        if {value.bad}:\n            if trouble[0] == 0:")
-                emitter.lines.append(f"                trouble[0], trouble[1] = {k + 1}, i\n            continue")
+                emitter.lines.append(f"        if {value.bad}:\n            if fault[0] == 0:")
+                emitter.lines.append(f"                fault[0], fault[1] = {k + 1}, i\n            continue")
             if node.typed.kind not in ("string", "binary"):
                 emitter.lines.append(f"        out{k}[i] = {value.code}")
             emitter.lines.append(f"        valid{k}[i] = not ({value.null or 'False'})")

@@ -174,12 +174,30 @@ def record_at(typingctx: Any, address: Any, record: Any) -> Any:
 
 def _array_at(context: Any, builder: Any, kind: Any, address: Any, *shape: Any) -> Any:
     """Contiguous memory at an address as an array."""
+    return _array(context, builder, kind, builder.inttoptr(address, cgutils.voidptr_t), *shape)
+
+
+def _array(context: Any, builder: Any, kind: Any, pointer: Any, *shape: Any) -> Any:
     array, element = context.make_array(kind)(context, builder), context.get_data_type(kind.dtype)
     each = ir.Constant(_I64, context.get_abi_sizeof(element))
     strides = [each] if len(shape) == 1 else [builder.mul(shape[1], each), each]
-    data = builder.inttoptr(address, element.as_pointer())
+    data = builder.bitcast(pointer, element.as_pointer())
     populate_array(array, data=data, shape=shape, strides=strides, itemsize=each, meminfo=None)
     return array._getvalue()
+
+
+@intrinsic
+def carray(typingctx: Any, pointer: Any, shape: Any, element: Any) -> Any:
+    """An array at a pointer, like `numba.carray`, which is compiled by itself for every type."""
+    flat = isinstance(shape, types.Integer)
+    size = types.int64 if flat else types.UniTuple(types.int64, len(shape))
+    kind = types.Array(element.dtype, 1 if flat else len(shape), "C")
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        lengths = [args[1]] if flat else cgutils.unpack_tuple(builder, args[1])
+        return _array(context, builder, kind, args[0], *lengths)
+
+    return kind(types.voidptr, size, element), codegen
 
 
 @intrinsic

@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import llvmlite
+import llvmlite.binding as llvm
 import numba
 from numba.core.caching import NullCache, _Cache
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
+from numba.core.runtime.nrt import rtsys as _rtsys
 from numba.core.serialize import dumps as _dumps
 from numba.core.types import unliteral as _unliteral
 from numba.core.typing.templates import make_concrete_template
@@ -44,6 +46,7 @@ NOTICE = Notice()
 # Numba annotates some of its functions and not others.
 rebuild: Any = CompileResult._rebuild
 dumps: Any = _dumps
+rtsys: Any = _rtsys
 unliteral: Any = _unliteral
 concrete_template: Any = make_concrete_template
 
@@ -72,7 +75,7 @@ class KernelFiles(_Cache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was compiled for this signature, or None."""
-        target_context.refresh()
+        rtsys.initialize(target_context)
         target = target_context.codegen().magic_tuple()
         key = self._key(sig, target)
         found = self._rebuilt(key, kept("kernels").read(self._file(key), renew=1), target_context)
@@ -87,9 +90,11 @@ class KernelFiles(_Cache):
         if data is None or hashlib.sha256(memoryview(data)[CHECKSUM:]).digest() != data[:CHECKSUM]:
             return None
         try:
-            written_for, compiled = pickle.loads(memoryview(data)[CHECKSUM:])
+            written_for, symbols, compiled = pickle.loads(memoryview(data)[CHECKSUM:])
             if written_for != key:  # signatures are told apart by their texts only as far as these go
                 return None
+            if not all(map(llvm.address_of_symbol, symbols)):
+                target_context.refresh()  # all of Numba, which takes longer than a small join
             return rebuild(target_context, *compiled)
         except Exception:  # it refers to something that is no longer as it was
             return None
@@ -99,7 +104,7 @@ class KernelFiles(_Cache):
         if data.library.has_dynamic_globals or any(not part.can_cache for part in data.lifted):
             return
         key = self._key(sig, data.codegen.magic_tuple())
-        content = dumps((key, data._reduce()))
+        content = dumps((key, _outside(data.library), data._reduce()))
         kept("kernels").keep(self._file(key), hashlib.sha256(content).digest(), content)
         _sweep(kept("kernels").path)
 
@@ -121,6 +126,13 @@ class KernelFiles(_Cache):
 
     def flush(self) -> None:
         pass
+
+
+def _outside(library: Any) -> tuple[str, ...]:
+    """The symbols that machine code asks the process for."""
+    module = library._final_module
+    everything = (*module.functions, *module.global_variables)
+    return tuple(one.name for one in everything if one.is_declaration and not one.name.startswith("llvm."))
 
 
 @cache

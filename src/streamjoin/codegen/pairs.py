@@ -17,14 +17,14 @@ from streamjoin.codegen.program import INTRINSICS, Part, Program, head, slots_of
 from streamjoin.predicate.analysis import Dimension, Linear
 
 LOW, HIGH = 0, 1
-TROUBLE_WORDS = 3  # code of the failure, row or position on r, position on s
+FAULT_WORDS = 3  # code of the failure, row or position on r, position on s
 
 # A frame of `bounds`; the addresses of ends and columns follow.
-BOUNDS_FRAME = ROWS, FIRST, TROUBLE, KEPT, KEY, ENDS = range(6)
+BOUNDS_FRAME = ROWS, FIRST, FAULT, KEPT, KEY, ENDS = range(6)
 
 # A frame of `test`; the addresses of both sides' columns follow.
 TEST_FRAME = (
-    TEST_TROUBLE,
+    TEST_FAULT,
     FIRST_PAIR,  # candidates: pairs from here on in OUT_R and OUT_S; those that match move to the front
     PAIRS_END,
     OUT_R,
@@ -48,7 +48,7 @@ _BOUNDS = """
 def bounds(address):
     frame = words_at(address, {words})
     n, first = frame[{ROWS}], frame[{FIRST}]
-    trouble = words_at(frame[{TROUBLE}], {TROUBLE_WORDS})
+    fault = words_at(frame[{FAULT}], {FAULT_WORDS})
     rows = carray(pointer(frame[{KEPT}]), (n,), np.uint32)
     key = carray(pointer(frame[{KEY}]), (n,), np.uint32)
     {arrays}
@@ -68,7 +68,7 @@ def test(address):
     begin, end, room = frame[{FIRST_PAIR}], frame[{PAIRS_END}], frame[{ROOM}]
     out_r = carray(pointer(frame[{OUT_R}]), (room,), np.uint32)
     out_s = carray(pointer(frame[{OUT_S}]), (room,), np.uint32)
-    trouble = words_at(frame[{TEST_TROUBLE}], {TROUBLE_WORDS})
+    fault = words_at(frame[{TEST_FAULT}], {FAULT_WORDS})
     {columns}
     found = begin
 {loop}
@@ -78,7 +78,7 @@ _PAIRS = """\
     for k in range(begin, end):
         a, b = np.int64(out_r[k]), np.int64(out_s[k])
 {guard}        out_r[found], out_s[found] = a, b
-        found += np.int64({near}matches(p, a, w, b, trouble))
+        found += np.int64({near}matches(p, a, w, b, fault))
 """
 _TILE = """\
     first, b = frame[{FROM_S}], np.int64(0)
@@ -88,10 +88,10 @@ _TILE = """\
             return found
         for b in range(first, frame[{TO_S}]):
 {guard}            out_r[found], out_s[found] = a, b
-            found += np.int64({near}matches(p, a, w, b, trouble))
+            found += np.int64({near}matches(p, a, w, b, fault))
     frame[{FROM_R}] = frame[{TO_R}]
 """
-_IMPORTS = f"from numba import carray\nfrom {INTRINSICS} import axis, pointer, words_at\n"
+_IMPORTS = f"from {INTRINSICS} import axis, carray, pointer, words_at\n"
 ANYWHERE, SAME_WIDTH, EACH = range(3)  # windows: all pairs lie in it; it is as wide for every r; it is not
 _NEAR = {
     ANYWHERE: "",

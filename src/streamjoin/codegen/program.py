@@ -33,8 +33,7 @@ REFINE, STAND_INS = f"{PACKAGE}.access.refine", f"{PACKAGE}.access.stand_ins"
 PREPARE = """
 
 import {arrive} as arrive
-from numba import carray
-from {intrinsics} import pointer, record_at, words_at
+from {intrinsics} import carray, pointer, record_at, words_at
 from {records} import FAULT_WORDS
 
 
@@ -52,7 +51,7 @@ def prepare(address):
         arrive.boxes_at(arrivals.coord, arrivals),
         arrive.floats_at(arrivals.width, {dims}),
         arrive.keys_at(arrivals.key, n),
-        words_at(arrivals.trouble, FAULT_WORDS),
+        words_at(arrivals.fault, FAULT_WORDS),
     )
 """
 COLUMNS = """
@@ -91,7 +90,7 @@ class PairCode:
     lines: list[str]  # statements, of which the first `cheap` are all that the plain conjuncts need
     cheap: int
     plain: list[str]
-    costly: list[tuple[int, Value]]  # by trouble code: to be asked only about pairs in the window
+    costly: list[tuple[int, Value]]  # by fault code: to be asked only about pairs in the window
 
 
 def type_name(dtype: np.dtype[Any]) -> str:
@@ -207,7 +206,7 @@ class Program:
         guarded = bool(self._costly(probing))
         before = (
             f"{head()}{self._embedded.text}GUARDED, WIDE = {guarded}, {wide and not guarded}\n"
-            f"from numba import carray\nfrom {INTRINSICS} import pointer, records_at\nfrom {RECORDS} import Column\n"
+            f"from {INTRINSICS} import carray, pointer, records_at\nfrom {RECORDS} import Column\n"
             f"{_columns_text('probing', self.stored[probing])}{_columns_text('stored', self.stored[OTHER[probing]])}"
             f"{self.match_text(probing)}\n"
         )
@@ -224,8 +223,8 @@ class Program:
         return sum(dimension.two_sided for dimension in self.dimensions)
 
     @property
-    def troubles(self) -> tuple[str, ...]:
-        """What a trouble code means: code k is a failure in the k-th text, counted from 1."""
+    def faults(self) -> tuple[str, ...]:
+        """What a fault code means: code k is a failure in the k-th text, counted from 1."""
         nodes = (*self.analysis.exact, *self.analysis.filters["r"], *self.analysis.filters["s"])
         keys = tuple(f"{brief(r)} = {brief(s)}" for r, s in self.analysis.equalities)
         return (*(brief(node) for node in nodes), *keys)
@@ -308,7 +307,7 @@ class Program:
             self._hash(emitter, side, "i")
         lines = [
             INLINE,
-            "def compute(columns, n, origin, keep, lo, hi, coord, width, key, trouble):",
+            "def compute(columns, n, origin, keep, lo, hi, coord, width, key, fault):",
             "    kept = 0",
             "    for d in range(len(width)):",
             "        width[d] = 0",
@@ -349,8 +348,8 @@ class Program:
     def _refuse(self, emitter: Emitter, value: Value, code: int, unless_ordered: bool = False) -> None:
         """Reports an arrival whose value is out of range; not if it still compares rightly with what is in range."""
         if value.bad is not None and not (unless_ordered and value.up):
-            emitter.lines.append(f"        if {value.bad}:\n            if trouble[0] == 0:")
-            emitter.lines.append(f"                trouble[0], trouble[1] = {code}, i\n            continue")
+            emitter.lines.append(f"        if {value.bad}:\n            if fault[0] == 0:")
+            emitter.lines.append(f"                fault[0], fault[1] = {code}, i\n            continue")
 
     def _bound(self, emitter: Emitter, linear: Linear, direction: int) -> str:
         """The end of an interval as float64, moved outwards by its slack, without limit where it cannot be computed."""

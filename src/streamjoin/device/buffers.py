@@ -69,7 +69,7 @@ class Window:
         """The live words, at most so many at a time: arrays on the device, place there, place in the stream, count."""
         turn = self.fifo.capacity // WORD
         most = min(most, PART) if self.placement == "parts" else most
-        for first, stop in self.fifo.stretches():
+        for first, stop in self.fifo.ranges():
             for begin in range(first, stop, most):
                 count = min(most, stop - begin)
                 if self.placement != "parts":

@@ -80,14 +80,14 @@ def choose(wanted: int | str | None) -> Any:
 
     Of several, the first that knows the answers of `device/known.py`; those passed over are named in a warning.
     """
-    from streamjoin.device.known import trouble
+    from streamjoin.device.known import why_unfit
 
     found = devices()
     if not found:
         raise DeviceError(f"no OpenCL device was found; {INSTALL}")
     reasons: list[str] = []
     for index in _meant(found, wanted):
-        reason = trouble(index, found[index])
+        reason = why_unfit(index, found[index])
         if not reason:
             for passed_over in reasons:
                 warnings.warn(f"passed over the OpenCL device {passed_over}", RuntimeWarning, stacklevel=2)

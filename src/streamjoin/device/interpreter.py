@@ -39,7 +39,7 @@ class Comparison:
     words: Array
     ready: Any
     events: Events
-    trouble: Callable[[int, int, int], Exception]  # code, number of the probe, position of the stored tuple
+    fault: Callable[[int, int, int], Exception]  # code, number of the probe, position of the stored tuple
     home: queue.SimpleQueue[Bitmap]
 
 
@@ -130,7 +130,7 @@ class Interpreter:
         words = np.frombuffer(task.words, np.uint32)
         if words[0]:
             code, probe, place = (int(word) for word in words[:3])
-            raise task.trouble(code, probe, task.stored + place)
+            raise task.fault(code, probe, task.stored + place)
         done = False
         self._cursor[NEXT] = 0
         while not done:

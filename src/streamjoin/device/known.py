@@ -303,7 +303,7 @@ _told: dict[Any, str] = {}
 _tried: list[int] = []  # in this process: two drivers can be right alone and crash together
 
 
-def trouble(index: int, device: Any) -> str:
+def why_unfit(index: int, device: Any) -> str:
     """Why this device must not be used, or nothing. Asked once per process; in one of its own the first time here."""
     return str(_asking.run(_trouble, index, device))
 

@@ -141,13 +141,13 @@ class Hells(Engine):
                 events = [*self._adds[1 - side], (f"compare {SIDES[side]}", event), ("transfer", ready)]
                 self._adds[1 - side] = []
                 number = self._next[side] + begin
-                trouble = self._trouble(side, batch)
+                fault = self._fault(side, batch)
                 self._interpreter.put(
-                    Comparison(side, number, probes, first * WORD, bitmap, found, ready, events, trouble, home)
+                    Comparison(side, number, probes, first * WORD, bitmap, found, ready, events, fault, home)
                 )
         self._comparisons += len(batch) * len(fifo)
 
-    def _trouble(self, side: int, batch: Tuples) -> Callable[[int, int, int], Exception]:
+    def _fault(self, side: int, batch: Tuples) -> Callable[[int, int, int], Exception]:
         """The error for a pair whose predicate cannot be computed."""
 
         def explain(code: int, probe: int, position: int) -> Exception:
@@ -155,7 +155,7 @@ class Hells(Engine):
             stored = self.windows[1 - side].row(position)
             if stored is None:
                 stored = tuple(np.zeros(1, column.dtype)[0] for column in self._intake.program.stored[SIDES[1 - side]])
-            return self._intake.trouble(side, code, values, stored)
+            return self._intake.fault(side, code, values, stored)
 
         return explain
 

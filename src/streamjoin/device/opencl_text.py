@@ -20,7 +20,7 @@ from streamjoin.errors import PredicateError
 from streamjoin.predicate.operations import is_exact
 from streamjoin.predicate.tree import OTHER, brief, walk
 
-HEAD = 16  # words before the results: the trouble that a comparison met
+HEAD = 16  # words before the results: the fault that a comparison met
 WIDE = 8  # tuples whose boxes and key hashes are looked at together: 256 bits of float
 GROUP = 64  # work items that compare together
 OPTIONS = ("-cl-std=CL1.2", "-cl-fp32-correctly-rounded-divide-sqrt", "-w")

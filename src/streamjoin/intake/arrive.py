@@ -8,11 +8,10 @@ where the columns of a record batch lie.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
 
 from streamjoin.access.records import FAULT_WORDS, Batch, Column
 from streamjoin.access.tape_kernels import write
-from streamjoin.codegen.intrinsics import address_of, call, pointer, record_at, records_at, words_at
+from streamjoin.codegen.intrinsics import address_of, call, carray, pointer, record_at, records_at, words_at
 from streamjoin.codegen.jit import inner, on_demand
 from streamjoin.codegen.records import Address, Record, Word
 from streamjoin.intake.exported import ArrowArray, Keeper, first_of, has_null, let_go
@@ -43,7 +42,7 @@ class Arrivals(Record):
     coord: Address
     width: Address
     key: Address
-    trouble: Address  # int64 (FAULT_WORDS)
+    fault: Address  # int64 (FAULT_WORDS)
     columns: Address  # int64: where the predicate's columns begin
 
 
@@ -113,9 +112,9 @@ def prepare(plain, address):
     at, keep = words_at(batch.at, n), flags_at(plain.keep, n)  # written by `prepare`, and free until then
     if find_late(at, mark.newest, mark.max_delay, mark.promised, keep):
         return False
-    trouble = words_at(plain.trouble, FAULT_WORDS)
-    trouble[0] = 0
-    if call(plain.prepare, address) < n or trouble[0]:
+    fault = words_at(plain.fault, FAULT_WORDS)
+    fault[0] = 0
+    if call(plain.prepare, address) < n or fault[0]:
         return False
     shift(at, plain.lower, plain.upper, words_at(batch.since, n), words_at(batch.until, n))
     columns, stored = words_at(plain.columns, 1 << 60), words_at(plain.stored, plain.stored_count)

@@ -16,6 +16,8 @@ from streamjoin.codegen.values import digest
 from streamjoin.errors import DataError
 from streamjoin.predicate.types import Type
 
+FEW = 64  # texts that Arrow would take longer to sort out than Python takes to look them up
+
 
 def physical_columns(table: pa.Table, parts: tuple[Part, ...], side: str) -> tuple[Array, ...]:
     """The arrays for a side's parts, in order. Nulls hold zero; the validity says where."""
@@ -25,7 +27,7 @@ def physical_columns(table: pa.Table, parts: tuple[Part, ...], side: str) -> tup
         name = part.column
         roles = ready.get(name)
         if roles is None:
-            roles = ready[name] = _roles(flat(table.column(name)), part, side)
+            roles = ready[name] = roles_of(flat(table.column(name)), part, side)
         found.append(roles[part.role])
     return tuple(found)
 
@@ -88,18 +90,26 @@ def _without_view(t: pa.DataType) -> pa.DataType:
 
 
 @lru_cache
-def lies_as(t: pa.DataType, dtype: np.dtype[Any]) -> bool:
-    """Does an Arrow column of this type lie in memory as an array of that one?"""
-    return bool((pa.types.is_integer(t) or pa.types.is_floating(t)) and _dtype(t) == dtype)
+def lies_as(t: pa.DataType, wanted: Type) -> bool:
+    """Does an Arrow column of this type lie in memory as the array that a predicate reads for that one?"""
+    if wanted.kind in ("int", "float"):
+        number = pa.types.is_integer(t) or pa.types.is_floating(t)
+        return bool(number and _dtype(t) == np.dtype(f"{wanted.kind}{wanted.bits}"))
+    if wanted.kind == "timestamp":
+        return bool(pa.types.is_timestamp(t) and t.unit == wanted.unit)
+    if wanted.kind == "interval":
+        return bool(pa.types.is_duration(t) and t.unit == wanted.unit)
+    return bool(wanted.kind == "date" and pa.types.is_date32(t))
 
 
-def _roles(array: pa.Array, part: Part, side: str) -> dict[str, Array]:
+def roles_of(array: pa.Array, part: Part, side: str) -> dict[str, Array]:
+    """A column's arrays, by what they say of it."""
     if pa.types.is_dictionary(array.type) and array.dictionary.null_count:  # which no index tells
         array = array.dictionary_decode()
     valid = np.ones(len(array), np.bool_)
     if array.null_count:
         valid = as_numpy(array.is_valid())
-    elif lies_as(array.type, part.dtype):
+    elif lies_as(array.type, part.type):
         return {"value": as_numpy(array), "valid": valid}
     if part.type.kind in ("string", "binary"):
         high, low = _digests(array)
@@ -155,14 +165,41 @@ def _unscaled(array: pa.Array, t: Type) -> Array:
 
 
 def _digests(array: pa.Array) -> tuple[Array, Array]:
+    if len(array) <= FEW:
+        few = np.array([_digest(value) for value in array.to_pylist()], np.int64).reshape(-1, 2)
+        return np.ascontiguousarray(few[:, 0]), np.ascontiguousarray(few[:, 1])
     if not pa.types.is_dictionary(array.type):
         if pa.types.is_fixed_size_binary(array.type):
             array = array.cast(pa.binary())
         array = cast(array, _without_view(array.type)).dictionary_encode()
-    pairs = [(0, 0) if value is None else digest(value) for value in array.dictionary.to_pylist()]
+    pairs = [_digest(value) for value in array.dictionary.to_pylist()]
     table = np.array(pairs or [(0, 0)], np.int64)
     codes = as_numpy(array.indices.fill_null(0))
     return np.ascontiguousarray(table[codes, 0]), np.ascontiguousarray(table[codes, 1])
+
+
+@lru_cache(1 << 16)
+def _digest(value: str | bytes | None) -> tuple[int, int]:
+    return (0, 0) if value is None else digest(value)
+
+
+def ticks_of(array: pa.Array, name: str, unit: str) -> Array:
+    """Times in ticks of a unit."""
+    if array.null_count:
+        row = int(np.argmax(as_numpy(array.is_null())))
+        raise DataError(
+            f"{name} is null in row {row} of {len(array)}: a tuple without a time belongs to no window; "
+            "filter such rows out before joining"
+        )
+    try:
+        if unit == "int":
+            return as_numpy(cast(array, pa.int64()))
+        zone = getattr(array.type, "tz", None)
+        return as_numpy(cast(array, pa.timestamp(unit, zone)))
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"{name} has a time that does not fit 64 bits in the joint unit {unit}: {str(error).splitlines()[0]}"
+        ) from error
 
 
 def show_time(value: int, unit: str) -> str:

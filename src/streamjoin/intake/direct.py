@@ -1,21 +1,26 @@
-"""Small batches of plain numbers, straight from Arrow's memory, for one compiled call.
+"""Small batches, straight from Arrow's memory, for one compiled call.
 
 Preparing a batch column by column takes a third of a millisecond when its code is not in the cache, whatever its size:
-too long for batches of four. What is not plain (nulls, other types, rows that are late or cannot match) takes that way.
+too long for batches of four. Numbers and times are read where Arrow has them. Columns that the predicate reads in
+another form (text by its digests, booleans as bytes, decimals as integers) are converted first. Batches with nulls
+there, and rows that are late or cannot match, take the long way.
 """
 
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from streamjoin.access.records import FAULT_WORDS, Column
+from streamjoin.codegen.program import Part
 from streamjoin.codegen.records import Array, address, words
+from streamjoin.errors import DataError
 from streamjoin.intake.arrive import TIME, Field, Plain
-from streamjoin.intake.columns import lies_as
+from streamjoin.intake.columns import lies_as, roles_of
 from streamjoin.intake.exported import ArrowArray
 from streamjoin.intake.packed import PackedRows
 from streamjoin.intake.prepare import Intake
@@ -31,6 +36,22 @@ class Addressed(Protocol):
 
     @property
     def address(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A column that the predicate does not read as Arrow has it."""
+
+    child: int
+    part: Part  # any of its parts
+    into: dict[str, Array]  # by role
+
+    def convert(self, column: pa.Array, side: str) -> bool:
+        """Writes the values of a batch down. False if some are null."""
+        roles = roles_of(column, self.part, side)
+        for role, array in self.into.items():
+            array[: len(column)] = roles[role]
+        return bool(roles["valid"].all())
 
 
 class Direct:
@@ -50,14 +71,19 @@ class Direct:
         self._exported = record.exported = address(exported)
         boxes, bounds = np.zeros((3, dims, MOST), np.float32), np.zeros((3, MOST), np.int64)
         keep, everywhere, key = np.zeros(MOST, np.bool_), np.ones(MOST, np.bool_), np.zeros(MOST, np.uint32)
-        width, trouble = np.zeros(dims, np.float32), np.zeros(FAULT_WORDS, np.int64)
+        width, fault = np.zeros(dims, np.float32), np.zeros(FAULT_WORDS, np.int64)
         valid = address(everywhere)
         columns = np.array([valid if part.role == "valid" else 0 for part in parts], np.int64)
-        wanted = [
-            (schema.get_field_index(part.column), part.dtype.itemsize, slot)
-            for slot, part in enumerate(parts)
-            if part.role == "value"
-        ]
+        wanted, converted = [], dict[str, Converted]()
+        for slot, part in enumerate(parts):
+            child = schema.get_field_index(part.column)
+            if part.role == "value" and lies_as(schema.field(child).type, part.type):
+                wanted.append((child, part.dtype.itemsize, slot))
+            elif part.role != "valid":
+                array = np.zeros(MOST, part.dtype)
+                converted.setdefault(part.column, Converted(child, part, {})).into[part.role] = array
+                columns[slot] = address(array)
+        self._side, self._converted = name, list(converted.values())
         fields = np.array([(schema.get_field_index(plan.times[name]), 8, TIME), *wanted], Field.dtype)
         stored, own = np.array(intake.stored[side], np.int64), Column.array(max(len(intake.stored[side]), 1))
         own["each"][: len(stored)] = [parts[k].dtype.itemsize for k in stored]
@@ -70,7 +96,7 @@ class Direct:
             everywhere,
             key,
             width,
-            trouble,
+            fault,
             columns,
             fields,
             stored,
@@ -78,7 +104,7 @@ class Direct:
         )
         record.dims, record.stride, record.room = dims, MOST, MOST
         record.origin, record.keep, record.width = address(intake.origin), address(keep), address(width)
-        record.key, record.trouble, record.columns = address(key), address(trouble), address(columns)
+        record.key, record.fault, record.columns = address(key), address(fault), address(columns)
         record.lo, record.hi, record.coord = (address(corner) for corner in boxes)
         record.prepare, (record.lower, record.upper) = intake.function(side), differences
         record.fields, record.field_count = address(fields), len(fields)
@@ -89,17 +115,13 @@ class Direct:
         batch.since, batch.until, batch.number = (address(row) for row in bounds)
 
     @staticmethod
-    def serves(plan: Plan, intake: Intake, side: int) -> bool:
-        """Are all columns of a side plain numbers, times in the joint unit, the window a range of differences?"""
+    def serves(plan: Plan, side: int) -> bool:
+        """Are times in the joint unit, the window a range of differences?"""
         schema, name = plan.schemas[SIDES[side]], plan.times.get(SIDES[side])
-        if name is None or plan.window.differences(SIDES[side]) is None:
+        if name is None or plan.lifetimes is not None or plan.window.differences(SIDES[side]) is None:
             return False
         time = schema.field(name).type
-        ticks = pa.int64() if plan.unit == "int" else pa.timestamp(plan.unit, getattr(time, "tz", None))
-        return time == ticks and all(
-            part.role == "valid" or (part.role == "value" and lies_as(schema.field(part.column).type, part.dtype))
-            for part in intake.program.entry[SIDES[side]]
-        )
+        return bool(time == (pa.int64() if plan.unit == "int" else pa.timestamp(plan.unit, getattr(time, "tz", None))))
 
     def describe(
         self, batch: pa.RecordBatch | PackedRows, watermark: Watermark, first: int, keeper: Addressed | None = None
@@ -108,12 +130,19 @@ class Direct:
 
         Which tuples are late is decided by the watermark. `keeper`: has a Keeper, with room for the rows.
         """
-        if not 0 < batch.num_rows <= MOST or not self._intake.anchored:
+        if not 0 < batch.num_rows <= MOST or not self._intake.anchored or not self._convert(batch):
             return False
         known, self._kept = self.words, keeper is not None
         known[FIRST], known[MARK], known[KEEPER] = first, watermark.address, 0 if keeper is None else keeper.address
         batch._export_to_c(self._exported)
         return True
+
+    def _convert(self, batch: pa.RecordBatch | PackedRows) -> bool:
+        """Writes down what the predicate reads in another form. False if the long way has to tell what is wrong."""
+        try:
+            return all(column.convert(batch.column(column.child), self._side) for column in self._converted)
+        except DataError:
+            return False
 
     @property
     def columns(self) -> tuple[Array, ...]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
 
-from streamjoin.codegen.intrinsics import call, pointer, record_at, words_at
+from streamjoin.codegen.intrinsics import call, carray, pointer, record_at, words_at
 from streamjoin.codegen.jit import inner, on_demand
 from streamjoin.codegen.records import Address, Record, Word
 

@@ -89,9 +89,9 @@ class PackedRows:
         self._used[0][0].length = count
         return True
 
-    def column(self, name: str) -> pa.Array:
+    def column(self, which: str | int) -> pa.Array:
         """A column, for those who want it from Arrow."""
-        return self.batch().column(name)
+        return self.batch().column(which)
 
     def batch(self) -> pa.RecordBatch:
         """The rows in memory of their own."""

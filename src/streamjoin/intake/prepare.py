@@ -25,7 +25,8 @@ from streamjoin.codegen.program import Part, Program
 from streamjoin.codegen.records import Array, address
 from streamjoin.errors import DataError, PredicateError
 from streamjoin.intake import arrive
-from streamjoin.intake.columns import as_numpy, cast, flat, physical_columns, show
+from streamjoin.intake.columns import flat, physical_columns, show, ticks_of
+from streamjoin.intake.lifetimes import latest_partners, with_lifetime
 from streamjoin.plan.plan import SIDES, Plan
 
 BY_TREE = ACCESSES[ACCESSES[WHOLE].gives_way]
@@ -76,10 +77,10 @@ class Intake:
     def search(self, probing: int) -> Search:
         """What one thread needs to probe with arrivals of a side."""
         with compiling(self.program):
-            return Search(self.refine(probing), partial(self.trouble, probing))
+            return Search(self.refine(probing), partial(self.fault, probing))
 
     def refine(self, probing: int) -> OnDemand:
-        """The exact test for arrivals of a side. A predicate that leads to no access is tested in long stretches."""
+        """The exact test for arrivals of a side. A predicate that leads to no access is tested in long loops."""
         if probing not in self._refine:
             access = ACCESSES[self._plan.access]
             wide = not access.dims(self.program) and not (access.by_key and self.program.keyed)
@@ -101,7 +102,7 @@ class Intake:
             ends += [(d, HIGH)] * (dimension.high(side) is not None)
         return tuple(ends)
 
-    def trouble(self, probing: int, code: int, probe: tuple[Any, ...], stored: tuple[Any, ...]) -> DataError:
+    def fault(self, probing: int, code: int, probe: tuple[Any, ...], stored: tuple[Any, ...]) -> DataError:
         """The error for a pair whose predicate cannot be computed."""
         rows = (probe, stored) if probing == 0 else (stored, probe)
         parts = self.program.stored
@@ -119,6 +120,9 @@ class Intake:
         Rows that cannot match anything, by themselves, are left out here.
         """
         program, n, place = self.program, table.num_rows, self._place
+        lives = self._plan.lifetimes
+        if lives is not None:
+            table = with_lifetime(lives, side, table)
         entry = physical_columns(table, program.entry[SIDES[side]], SIDES[side])
         dims = place + len(program.dimensions)
         keep, key = np.empty(n, np.bool_), np.zeros(n, np.uint32)
@@ -130,6 +134,8 @@ class Intake:
             self._anchor(lo[place:, keep], hi[place:, keep])
             count = self._run(side, entry, *into)
         since, until = self._plan.window.bounds(SIDES[side], at, opposite)
+        if lives is not None and self._plan.unit is not None:  # places are when tuples begin
+            until = np.minimum(until, latest_partners(lives, side, table))
         if place:
             self._put_on_axis(since, lo[0])
             self._put_on_axis(until, hi[0])
@@ -144,16 +150,16 @@ class Intake:
 
     def _run(self, side: int, entry: tuple[Array, ...], keep: Array, *into: Array) -> int:
         """Has the arrivals' boxes and keys computed. Returns how many are kept."""
-        trouble = np.zeros(FAULT_WORDS, np.int64)
+        fault = np.zeros(FAULT_WORDS, np.int64)
         lo, hi, coord, width, key = into
         columns = np.array([address(array) for array in entry], np.int64)
-        arrays = (self.origin, keep, lo, hi, coord, width, key, trouble, columns)
+        arrays = (self.origin, keep, lo, hi, coord, width, key, fault, columns)
         arrivals = np.array((len(keep), *lo.shape, *map(address, arrays)), arrive.Arrivals.dtype)
         count = self._modules[side].prepare(address(arrivals))
-        if trouble[0]:
-            row = int(trouble[1])
+        if fault[0]:
+            row = int(fault[1])
             values = tuple(column[row] for column in entry)
-            raise overflow(self.program, int(trouble[0]), {SIDES[side]: (self.program.entry[SIDES[side]], values)})
+            raise overflow(self.program, int(fault[0]), {SIDES[side]: (self.program.entry[SIDES[side]], values)})
         return int(count)
 
     def function(self, side: int) -> int:
@@ -187,7 +193,7 @@ def overflow(program: Program, code: int, found: dict[str, tuple[tuple[Part, ...
         if part.role == "value"
     ]
     return DataError(
-        f"integer overflow in {program.troubles[code - 1]} for {', '.join(values)}: the result does not fit its type; "
+        f"integer overflow in {program.faults[code - 1]} for {', '.join(values)}: the result does not fit its type; "
         "cast an operand to DOUBLE, or filter such values out"
     )
 
@@ -213,22 +219,3 @@ def times_of(plan: Plan, side: str, table: pa.Table) -> Array:
     if name is None:
         return np.zeros(table.num_rows, np.int64)
     return ticks_of(flat(table.column(name)), f"{side}.{name}", str(plan.unit))
-
-
-def ticks_of(array: pa.Array, name: str, unit: str) -> Array:
-    """Times in ticks of a unit."""
-    if array.null_count:
-        row = int(np.argmax(as_numpy(array.is_null())))
-        raise DataError(
-            f"{name} is null in row {row} of {len(array)}: a tuple without a time belongs to no window; "
-            "filter such rows out before joining"
-        )
-    try:
-        if unit == "int":
-            return as_numpy(cast(array, pa.int64()))
-        zone = getattr(array.type, "tz", None)
-        return as_numpy(cast(array, pa.timestamp(unit, zone)))
-    except pa.ArrowInvalid as error:
-        raise DataError(
-            f"{name} has a time that does not fit 64 bits in the joint unit {unit}: {str(error).splitlines()[0]}"
-        ) from error

@@ -7,7 +7,6 @@ push ──▶ small and plain? ──▶ one compiled call
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,8 @@ from streamjoin.options import LONGEST_BATCH
 from streamjoin.plan.plan import Plan
 from streamjoin.results.output import Output
 from streamjoin.results.rows import take_rows
+from streamjoin.results.small_push import SmallPush
+from streamjoin.results.stage import Come
 
 Row = tuple[Any, ...] | list[Any] | dict[str, Any]
 CHUNK = LONGEST_BATCH  # tuples of one push after which workers are told what has expired
@@ -89,7 +90,8 @@ class Arrivals:
             stream.set_aside(take_rows(admitted, np.flatnonzero(late)))
         if kept is not None and self._output.preserves(side):
             others = np.flatnonzero(~kept)
-            self._output.set_aside(side, take_rows(table, others), at[others], None if times is None else times[others])
+            come = Come(at[others], None if times is None else times[others])
+            self._output.set_aside(side, take_rows(table, others), come)
         self._accept(side, table, times, batch, kept, moment)
         if self._versions is not None and (wanted := self._versions.wanted()) is not None:
             self._carry_on(wanted, moment)
@@ -102,7 +104,7 @@ class Arrivals:
         stream.needed_from = stream.placed
         stream.placed += table.num_rows
         if table.num_rows:
-            self._output.append(1, table, at, stream.times(table), moment)
+            self._output.append(1, table, Come(at, stream.times(table)), moment)
             self._engine.arrive(1, batch)
         self.moved_on()
 
@@ -111,8 +113,7 @@ class Arrivals:
         stream, section = self._streams[side], self._section
         rows = self._output.room_for(side, batch.num_rows)
         section.under_way = stream.push
-        taken = partial(self._taken, side, batch, moment)
-        horizon = self._engine.push(side, batch, stream.watermark, taken, rows)
+        horizon = self._engine.push(SmallPush(side, batch, stream.watermark, rows, moment), self._taken)
         if horizon is None:
             section.under_way = None  # it has changed nothing
             return False
@@ -128,7 +129,8 @@ class Arrivals:
             rows = take_rows(table, np.flatnonzero(kept))
         if rows.num_rows:
             kept_times = times if times is None or kept is None else times[kept]
-            self._output.append(side, rows, batch.at, kept_times, moment)
+            due = batch.until if self._plan.lifetimes is not None else None
+            self._output.append(side, rows, Come(batch.at, kept_times, due), moment)
         counted = np.arange(table.num_rows + 1) if kept is None else np.concatenate([[0], np.cumsum(kept)])
         step = max(table.num_rows, 1) if self._engine.at_once else CHUNK
         for begin in range(0, table.num_rows, step):
@@ -141,21 +143,11 @@ class Arrivals:
             self._expire()
         self.moved_on()
 
-    def _taken(
-        self,
-        side: int,
-        batch: pa.RecordBatch | PackedRows,
-        moment: int,
-        newest: int,
-        r: Array | None,
-        s: Array | None,
-        nulls: bool | None,
-    ) -> None:
-        """The engine has taken a batch as it is, with these results; others may follow from now on."""
-        stream = self._streams[side]
-        times = stream.times(batch) if self._output.wants_times else None
-        self._output.taken(side, batch, newest, times, moment, r, s, nulls)
-        stream.pushed += batch.num_rows
+    def _taken(self, push: SmallPush) -> None:
+        """The engine has taken a batch as it is; other results of it may follow from now on."""
+        stream = self._streams[push.side]
+        self._output.taken(push, stream.times(push.batch) if self._output.wants_times else None)
+        stream.pushed += push.batch.num_rows
 
     def moved_on(self) -> None:
         """The input has come further: what has expired goes, what is complete is handed out."""

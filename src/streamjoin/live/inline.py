@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
+from streamjoin.access.choosing import in_use
 from streamjoin.access.records import Probing
 from streamjoin.access.segment import Search, Segment
 from streamjoin.access.tuples import Tuples
@@ -11,13 +10,11 @@ from streamjoin.algorithms.kang import Kang
 from streamjoin.codegen.records import Array, address, words
 from streamjoin.engine import Engine, PerSide, Setup, Sink, Taken
 from streamjoin.intake.direct import MOST, Direct
-from streamjoin.intake.packed import PackedRows
 from streamjoin.intake.prepare import Intake
 from streamjoin.live.push import DECLINED, FAULT, MORE, ROOM, Push, push
 from streamjoin.plan.plan import Plan
-from streamjoin.results.plain import PlainRows
+from streamjoin.results.small_push import SmallPush
 from streamjoin.windows import FOREVER, SINCE_EVER
-from streamjoin.windows.watermark import Watermark
 
 FOUND = Probing.word("found")
 HORIZON = Push.word("horizon")
@@ -86,7 +83,7 @@ class Inline(Engine):
 
     def _way(self, side: int) -> Way | None:
         """What takes small batches of a side. A function that raises must do so in Python."""
-        if self._intake.program.calls_python or not Direct.serves(self._plan, self._intake, side):
+        if self._intake.program.calls_python or not Direct.serves(self._plan, side):
             return None
         direct = Direct(self._plan, self._intake, side)
         return Way(side, direct, self._segments, self._searches[side])
@@ -102,25 +99,23 @@ class Inline(Engine):
         for r, s in self._algorithm.arrive(side, batch):
             self._sink.pairs(r, s)
 
-    def push(
-        self,
-        side: int,
-        batch: pa.RecordBatch | PackedRows,
-        watermark: Watermark,
-        taken: Taken,
-        rows: PlainRows | None = None,
-    ) -> int | None:
+    def push(self, asked: SmallPush, taken: Taken) -> int | None:
+        side, count = asked.side, asked.batch.num_rows
         way = self._ways[side]
-        if way is None or self._prefill or not way.direct.describe(batch, watermark, self._next[side], rows):
+        if way is None or self._prefill:
+            return None
+        if not way.direct.describe(asked.batch, asked.watermark, self._next[side], asked.rows):
             return None
         outcome = way.push()
         if outcome == DECLINED:
             return None
         while outcome == ROOM:
-            self._segments[side].make_room(batch.num_rows)
+            self._segments[side].make_room(count)
             outcome = way.push()
-        self._next[side] += batch.num_rows
-        taken(way.direct.newest, *way.pairs, way.direct.nulls)
+        self._next[side] += count
+        asked.newest, asked.nulls = way.direct.newest, way.direct.nulls
+        asked.r, asked.s = way.pairs
+        taken(asked)
         while outcome == MORE:
             outcome = way.go_on()
             r, s = way.pairs
@@ -143,6 +138,10 @@ class Inline(Engine):
     @property
     def window(self) -> PerSide:
         return len(self._segments[0]), len(self._segments[1])
+
+    @property
+    def access(self) -> str:
+        return in_use(self._plan.access, self._segments)
 
     def nbytes(self, side: int) -> int:
         return self._segments[side].nbytes

@@ -9,7 +9,6 @@ import time as clock
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -22,7 +21,6 @@ from streamjoin.errors import (
     OptionError,
     SchemaError,
     StreamjoinError,
-    UnsupportedError,
     WindowError,
     shown,
 )
@@ -39,7 +37,6 @@ from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.results.output import Output, Punctuation
 from streamjoin.results.rows import widened
 from streamjoin.windows import SINCE_EVER
-from streamjoin.windows.every import VersionWindow
 
 
 class Join(Reading):
@@ -75,14 +72,12 @@ class Join(Reading):
                 raise SchemaError(f"{side}= must be a pyarrow.Schema, not {type(schema).__name__}")
         r, s = widened(options.r), widened(options.s)
         options.kind.only(LIVE, how=HOWS, take=True, aggregate=True, select=True)
-        if options.valid:
-            raise UnsupportedError("sj.valid() is not supported on live streams yet; sj.join of two tables has it")
-        self.plan: Plan = _kept_by_version(make_plan(r, s, options.for_engine(LIVE)))
+        self.plan: Plan = make_plan(r, s, options.for_engine(LIVE))
         ordered, punctuations = options.ordered, options.punctuations
-        if (ordered or punctuations) and self.plan.unit is None:
-            raise WindowError('ordered results and punctuations need time columns; give time="ts"')
-        if self.plan.kind.take.timely and self.plan.unit is None:
-            raise WindowError(f'take="{self.plan.kind.take}" goes by time and needs time columns; give time="ts"')
+        if (ordered or punctuations) and not self.plan.timed:
+            raise WindowError(f"ordered results and punctuations need times, but {self.plan.timeless}")
+        if self.plan.kind.take.timely and not self.plan.timed:
+            raise WindowError(f'take="{self.plan.kind.take}" goes by time, but {self.plan.timeless}')
         delay = delay_of(self.plan, options.max_delay)
         self._intake = Intake(self.plan, self.plan.program())
         r, s = (Stream(k, schema, self.plan, self._intake, delay, options.late) for k, schema in enumerate((r, s)))
@@ -282,7 +277,7 @@ class Join(Reading):
         reached = mark if self._engine.at_once and not output.eager else output.punctuation
         own = {
             "algorithm": self.plan.algorithm,
-            "access": self.plan.access,
+            "access": self._engine.access,
             "seconds": seconds,
             "results": output.results,
             "latency_ms": output.latencies(),
@@ -357,15 +352,3 @@ class Join(Reading):
             raise OptionError(f'push_row and push_rows take "r" or "s" and then rows, not {shown(name)}')
         self._check_open()
         self._arrivals.take_rows(SIDES.index(name), rows, moment)
-
-
-def _kept_by_version(plan: Plan) -> Plan:
-    """A plan without a window: of each key one version of s is kept, which only equalities allow."""
-    if plan.window.bounded:
-        return plan
-    if plan.analysis.residual or plan.analysis.dimensions:
-        raise WindowError(
-            "streams without a window keep one version per key, so that their predicate may have equalities and "
-            'conditions on one side only; give a window, as within="15 minutes", or filter the results by the others'
-        )
-    return replace(plan, window=VersionWindow())

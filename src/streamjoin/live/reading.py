@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
+from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
@@ -89,12 +90,17 @@ class Reading(ABC):
 
     def to_pandas(self) -> Any:
         """All results that are ready, as a pandas DataFrame."""
+        _installed("pandas", "to_pandas() needs pandas: pip install pandas")  # before results are taken
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
         """All results that are ready, as a Polars DataFrame."""
-        try:
-            import polars as pl
-        except ImportError as error:
-            raise ImportError("to_polars() needs Polars: pip install polars") from error
+        pl = _installed("polars", "to_polars() needs Polars: pip install polars")
         return pl.from_arrow(self.to_arrow())
+
+
+def _installed(name: str, otherwise: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ImportError(otherwise) from error

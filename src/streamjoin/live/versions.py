@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.codegen.records import Array
 from streamjoin.intake.columns import physical_columns
 from streamjoin.intake.prepare import Intake
 from streamjoin.live.stream import Stream
 from streamjoin.results.output import Output
+from streamjoin.windows.every import latest
 
 FEWEST = 1 << 12  # tuples of s for which it is worth looking
 
@@ -34,24 +34,10 @@ class Versions:
             return None
         table = rows.take(np.arange(self._first, rows.next))
         keys = physical_columns(table, self._intake.program.stored["s"], "s")
-        needed = latest(keys, self._intake.times(1, table), self._streams[0].watermark.value)
+        times, arrival = self._intake.times(1, table), np.arange(table.num_rows)
+        needed = latest(keys, times, arrival, self._streams[0].watermark.value)
         self._enough = max(FEWEST, 2 * int(np.count_nonzero(needed)))
         if rows.next - self._first < self._enough:
             return None
         self._first = rows.next
         return table.filter(pa.array(needed))
-
-
-def latest(keys: tuple[Array, ...], times: Array, passed: int) -> Array:
-    """Which versions an r from a time on may ask for: of each key the last one up to that time, and all later ones.
-
-    >>> latest((np.array([1, 1, 2, 1]),), np.array([3, 5, 4, 9]), 6).tolist()
-    [False, True, True, True]
-    """
-    order = np.lexsort((np.arange(len(times)), times, *keys))
-    replaced = times[order[1:]] <= passed  # by the next one in this order
-    for key in keys:
-        replaced &= key[order[1:]] == key[order[:-1]]
-    needed = np.ones(len(order), np.bool_)
-    needed[order[:-1]] = ~replaced
-    return needed

@@ -1,7 +1,8 @@
 """The performance model: what a join needs, what workers offer, what things cost here, and what "auto" makes of it."""
 
+from streamjoin.access.prices import Costs, Price
 from streamjoin.plan.choice import Choice, Task, Wish, choose
-from streamjoin.plan.costs import Costs, Price, calibrated, remembered
+from streamjoin.plan.costs import calibrated, remembered
 from streamjoin.plan.formulas import (
     Layout,
     Load,

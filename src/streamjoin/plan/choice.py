@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass, replace
 
 from streamjoin.access import ACCESSES
+from streamjoin.access.prices import BATCH, Costs, Price
 from streamjoin.algorithms import ALGORITHMS, AUTO, INDEX, NAMES, PARALLEL, RECTANGULAR, SCAN, SEQUENTIAL, Algorithm
 from streamjoin.errors import OptionError, shown, suggest
-from streamjoin.plan.costs import BATCH, Costs, Price, calibrated
+from streamjoin.plan.costs import calibrated
 from streamjoin.plan.formulas import (
     Layout,
     Load,
@@ -60,7 +61,6 @@ class Choice:
     algorithm: str
     workers: int
     layout: Layout
-    batch: int
     reasons: tuple[str, ...]
 
 
@@ -91,7 +91,7 @@ class _Case:
 
     @property
     def price(self) -> Price:
-        return self.costs.price(self.task.access, self.task.boxes)
+        return ACCESSES[self.task.access].price(self.costs, self.task.boxes)
 
     @property
     def scans(self) -> bool:
@@ -144,10 +144,10 @@ def choose(task: Task, cores: int, wish: Wish = ANYTHING, costs: Costs | None = 
         algorithm = SEQUENTIAL
     if algorithm != AUTO and (alone := ALGORITHMS[algorithm].alone):
         why = "one worker was asked for" if workers == 1 and algorithm == SEQUENTIAL else alone[0]
-        return Choice(algorithm, 1, (1, 1), BATCH, (why,))
+        return Choice(algorithm, 1, (1, 1), (why,))
     if algorithm != AUTO and (row := ALGORITHMS[algorithm]).degree is not None:
         count, why = _by_windows(row, task.stay, workers)
-        return Choice(algorithm, count, (1, count), BATCH, (why,))
+        return Choice(algorithm, count, (1, count), (why,))
     load = _load(task)
     reasons: list[str] = []
     if load is None:
@@ -159,7 +159,7 @@ def choose(task: Task, cores: int, wish: Wish = ANYTHING, costs: Costs | None = 
     count = layout[0] * layout[1]
     if count > cores:
         reasons.append(f"{count} workers were asked for, {_cores(cores)}: they take turns")
-    return Choice(name, count, layout, BATCH, tuple(reasons))
+    return Choice(name, count, layout, tuple(reasons))
 
 
 def _by_windows(row: Algorithm, stay: Stay | None, workers: int | str) -> tuple[int, str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
+from streamjoin.access.prices import BATCH, Costs, Price
 from streamjoin.folders import kept
 from streamjoin.machine import processor
 
@@ -18,43 +18,6 @@ if TYPE_CHECKING:
     from streamjoin.access.segment import Search, Segment
     from streamjoin.access.tuples import Tuples
 
-BATCH = 64  # most tuples that travel together (LLHJ 7.3); nobody waits for a batch to fill
-
-
-@dataclass(frozen=True)
-class Price:
-    """Seconds that an access path takes: per comparison, per probe and insertion whatever they meet, per result."""
-
-    comparison: float = 0.0
-    probe: float = 0.0
-    insert: float = 0.0
-    result: float = 0.0
-
-
-@dataclass(frozen=True)
-class Costs:
-    """What things take on one core, in seconds."""
-
-    scan: float  # a comparison
-    exact: float  # a comparison where the predicate has no boxes and is itself asked
-    band: Price
-    hash: Price
-    merge: float = 8e-9  # of two sorted blocks, per tuple. Not measured here: the kernel works on tapes
-    hop: float = 1e-6  # a message to a worker that waits for one. Not measured: core has no threads. LLHJ 7.3.1: < 1 us
-
-    def price(self, access: str, boxes: bool = True) -> Price:
-        """The price of an access path."""
-        return PRICES[access](self, boxes)
-
-
-PRICES: dict[str, Callable[[Costs, bool], Price]] = {
-    "scan": lambda costs, boxes: Price(costs.scan if boxes else costs.exact),
-    "sorted": lambda costs, _: Price(costs.merge * 2 / BATCH),  # as many arrivals, and a block, are walked through once
-    "tree": lambda costs, _: Price(0.0, *(TREE * x for x in (costs.band.probe, costs.band.insert, costs.band.result))),
-    "band": lambda costs, _: costs.band,
-    "hash": lambda costs, _: costs.hash,
-}
-TREE = 3.0  # times what the grid of a band costs, where both serve. Not measured here
 LARGEST = 10_000  # attribute of the papers' workload
 ASSUMED = ("merge", "hop")  # not measured, so not kept
 ROUNDS = 15  # of a measurement; the first one loads kernels

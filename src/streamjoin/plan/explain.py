@@ -28,6 +28,11 @@ class Explanation:
     reasons: tuple[str, ...]
     static: bool = True  # of tables, not of streams
 
+    def _outcome(self) -> dict[str, list[str]]:
+        """What comes out and when; an engine may know better when."""
+        found = outcome(self.plan, self.static)
+        return found | ({"final": self.decided["final"]} if "final" in self.decided else {})
+
     def to_dict(self) -> dict[str, Any]:
         analysis = self.plan.analysis
         return {
@@ -36,11 +41,15 @@ class Explanation:
             "equality_keys": [f"{to_sql(r)} = {to_sql(s)}" for r, s in analysis.equalities],
             "band_keys": [_describe(dimension) for dimension in analysis.dimensions],
             "residual": [to_sql(node) for node in analysis.residual],
-            "window": self.plan.window.describe() if self.plan.lifetimes is None else "while tuples are valid",
-            **outcome(self.plan, self.static),
+            "window": self._window(),
+            **self._outcome(),
             **self.decided,
             "reasons": list(self.reasons),
         }
+
+    def _window(self) -> str:
+        tables = self.plan.lifetimes is not None and self.plan.unit is None
+        return "while tuples are valid" if tables else self.plan.window.describe()
 
     def lines(self) -> dict[str, list[str]]:
         """What is printed, by label."""
@@ -52,7 +61,7 @@ class Explanation:
             "equality": facts["equality_keys"] or ["none"],
             "band": facts["band_keys"] or ["none"],
             "residual": facts["residual"] or ["none"],
-            **outcome(self.plan, self.static),
+            **self._outcome(),
             **{label: [text] for label, text in self.shown.items()},
             "because": list(self.reasons),
         }

@@ -20,8 +20,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from streamjoin.access.prices import Price
 from streamjoin.algorithms import ALGORITHMS, Spread
-from streamjoin.plan.costs import Price
 from streamjoin.windows.window import Stay as Stay
 
 Layout = tuple[int, int]

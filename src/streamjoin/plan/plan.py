@@ -32,7 +32,7 @@ from streamjoin.predicate.resolve import resolve
 from streamjoin.predicate.tree import column, junction
 from streamjoin.windows import asked
 from streamjoin.windows.duration import needs_nanoseconds
-from streamjoin.windows.every import Every
+from streamjoin.windows.every import Every, VersionWindow
 from streamjoin.windows.window import Asked, Window
 
 if TYPE_CHECKING:
@@ -65,6 +65,18 @@ class Plan:
     kind: Kind = PLAIN  # what comes out, its expressions typed
     lifetimes: Lifetimes | None = None  # if tuples are valid for a while
 
+    @property
+    def timed(self) -> bool:
+        """Have tuples times that an order or a choice can go by? Not if they are valid for a while."""
+        return self.unit is not None and self.lifetimes is None
+
+    @property
+    def timeless(self) -> str:
+        """Why there are none."""
+        if self.lifetimes is not None:
+            return "a tuple that is valid for a while has none; leave valid() out, or name one of its columns"
+        return 'there are no time columns; give time="ts"'
+
     def program(self) -> Program:
         """The predicate's compiled form; imports the compiler."""
         from streamjoin.codegen.program import Program
@@ -95,38 +107,47 @@ class Plan:
         return named
 
 
-def make_plan(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static: bool = False) -> Plan:
+def make_plan(
+    schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static: bool = False, *, endless: bool | None = None
+) -> Plan:
     """Checks everything that can be checked before data is seen.
 
-    `static`: the tables are known as a whole, and are joined so unless an algorithm is named.
+    `static`: the tables are known as a whole, and are joined so unless an algorithm is named. `endless`: rows follow
+    one another for ever, and must expire; unless told otherwise, those of what is not static do.
     """
+    endless = not static if endless is None else endless
     algorithm, workers, layout = options.algorithm, options.workers, options.layout
     schemas = {"r": schema_r, "s": schema_s}
     for side, schema in schemas.items():
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
             raise SchemaError(f"{side} has several columns named {listed(twice)}; rename all but one of each")
-    within, lives = asked(options.within), lifetimes(options.times, schemas, options.within)
+    within = asked(options.within)
+    lives = lifetimes(options.times, schemas, options.within, options.max_delay)
     times = time_names(options.times, schemas)
     unit = time_unit(times, schemas, needs_nanoseconds(*within.lengths, options.max_delay))
     window = within.window(unit)
+    if lives and endless:
+        times, unit, window = {"r": lives.r.time, "s": lives.s.time}, lives.unit, lives.window()
     if static and window.by_rows and unit is None:
         raise WindowError(
             'a window of rows on tables needs an order of arrival; give time="ts" (rows are taken in its order)'
         )
     more = lives.conditions() if lives else []
-    if times["r"] is not None and times["s"] is not None:
+    if not lives and times["r"] is not None and times["s"] is not None:
         more += within.conditions(column("r", times["r"]), column("s", times["s"]))
     untyped = junction("and", [as_tree(options.on), *more])
     read = lives.extended(schemas) if lives else schemas
     tree = resolve(untyped, read["r"], read["s"])
     check_size(tree)
     analysis = analyse(tree, _hints(tree, schema_r, schema_s))
-    if not static and not window.bounded:
-        _check_unbounded(within, options.kind, analysis)
+    if endless and not window.bounded:
+        window = _by_version(within, options.kind, analysis)
     whole = static and algorithm in (AUTO, SEQUENTIAL) and layout == "auto"
     found, reasons = _choose_access(analysis, options.access, algorithm, whole)
     chosen = _choose_workers(analysis, window, found, Wish(algorithm, workers, layout), options.rates)
+    if serves := ALGORITHMS[chosen.algorithm].serves:
+        serves(window, chosen.workers)
     if whole and algorithm == AUTO:
         chosen = _all_cores(workers)
     plan = Plan(
@@ -152,16 +173,21 @@ def make_plan(schema_r: pa.Schema, schema_s: pa.Schema, options: Options, static
     return plan
 
 
-def _check_unbounded(within: Asked, kind: Kind, analysis: Analysis) -> None:
-    """Refuses streams whose tuples would be kept forever."""
-    if isinstance(within, Every) and kind.take.name == BACKWARD and analysis.equalities:
-        return  # one version per key is kept
-    if isinstance(within, Every):
+def _by_version(within: Asked, kind: Kind, analysis: Analysis) -> VersionWindow:
+    """Streams without a window keep one version of s per key, which only equalities allow."""
+    if not isinstance(within, Every):
+        raise WindowError(f'{within!r} has no limit that is the same for all tuples; give one, as most="1 hour"')
+    if kind.take.name != BACKWARD or not analysis.equalities:
         raise WindowError(
             'streams need a window, as within="15 minutes", or their tuples would be kept forever; without one only '
             'take="backward" with an equality, as in on="r.key = s.key", or two tables'
         )
-    raise WindowError(f'{within!r} has no limit that is the same for all tuples; give one, as most="1 hour"')
+    if analysis.residual or analysis.dimensions:
+        raise WindowError(
+            "streams without a window keep one version per key, so that their predicate may have equalities and "
+            'conditions on one side only; give a window, as within="15 minutes", or filter the results by the others'
+        )
+    return VersionWindow()
 
 
 def _hints(tree: Any, schema_r: pa.Schema, schema_s: pa.Schema) -> tuple[Any, ...]:
@@ -212,8 +238,8 @@ def _choose_workers(analysis: Analysis, window: Window, access: str, wish: Wish,
 def _all_cores(workers: int | str) -> Choice:
     """Whole tables are cut into parts for all cores, or for as many threads as are asked for."""
     if isinstance(workers, int):
-        return Choice(SEQUENTIAL, workers, (1, 1), 0, (f"workers={workers} was asked for",))
-    return Choice(SEQUENTIAL, usable_cores(), (1, 1), 0, ("a worker for every core; small tables are joined by one",))
+        return Choice(SEQUENTIAL, workers, (1, 1), (f"workers={workers} was asked for",))
+    return Choice(SEQUENTIAL, usable_cores(), (1, 1), ("a worker for every core; small tables are joined by one",))
 
 
 def _expected(window: Window, rates: Rates) -> tuple[int, int]:

@@ -16,19 +16,20 @@ from itertools import combinations
 
 import numpy as np
 
-from streamjoin.plan.statistics import SAMPLE, Dimension, share
+from streamjoin.plan.statistics import SAMPLE, Dimension, between, share
 
 SWEEP, TREE, SCAN = "sweep", "tree", "scan"
 LOW, HIGH, BOTH = 0, 1, 2  # what the rows of s are sorted by, for a tree: their low ends, their high ends, points
 
-SORT, PASS, PROBE, FOUND, CANDIDATE, COMPARISON = 12.0, 3.0, 250.0, 12.0, 2.5, 1.0
+SORT, PASS, PROBE, FOUND, CANDIDATE, COMPARISON = 12.0, 3.0, 250.0, 12.0, 2.5, 1.9
 FINE = 4  # bits: a step is that much finer than an interval is long
 BITS, HASH_BITS, STRIP_BITS, TREE_BITS = 32, 32, 14, 28  # most bits of a part of a key
 PACKED = 31  # bits of a key that are sorted quickest
+MIN_HASH_BITS = 8  # of a key's hash, so that it is of some use
 CROWDED = 4.0  # steps between two values of a whole table, at least, for most of them to be told apart
 STRIPS = 2  # dimensions that are cut into strips, at most
-REACH = 6  # strips that an interval may touch, at most
-MIN_STRIP_BITS = 5  # twice the reach and more: no pair of cells is met twice
+MOST_STRIPS = 6  # strips that an interval may touch, at most
+MIN_STRIP_BITS = 5  # more than twice as many: no pair of cells is met twice
 ROUNDING = 1.0001  # strips are wider by that: an interval of their width ends in the next one
 USEFUL = 0.5  # strips are worth their while if they leave less than that
 
@@ -119,26 +120,34 @@ def _sweeps(tables: Tables) -> Iterator[Shape]:
 
 def _sweep(tables: Tables, swept: int | None, cuts: list[_Strip]) -> Shape:
     dimensions, strips = tables.dimensions, tuple(cut.axis for cut in cuts)
-    offsets, left, passes = math.prod(cut.reach for cut in cuts), math.prod(cut.share for cut in cuts), 1
-    axis_bits = 62 - _hash_bits(tables) - sum(strip.bits for strip in strips)
+    offsets, left, passes = math.prod(cut.strips for cut in cuts), math.prod(cut.share for cut in cuts), 1
+    hash_bits, strip_bits = _hash_bits(tables), sum(strip.bits for strip in strips)
     axis = None
     if swept is not None:
         dimension = dimensions[swept]
-        axis = _axis(dimension, swept, min(axis_bits, BITS))
+        axis = _axis(dimension, swept, min(62 - hash_bits - strip_bits, BITS))
         left *= dimension.swept
         passes = 2 - (dimension.is_point("r") or dimension.is_point("s"))
-    bits = _hash_bits(tables) + sum(part.bits for part in (*strips, *((axis,) if axis else ())))
-    candidates = tables.pairs * left
-    price = tables.both * (SORT * max(bits, 1) / 16 + PASS * offsets * passes) + candidates * CANDIDATE
-    return Shape(
-        SWEEP,
-        _hash_bits(tables),
-        strips,
-        axis,
-        candidates=candidates,
-        price=price,
-        reason=_swept(tables, swept, strips),
-    )
+    rest = strip_bits + (axis.bits if axis else 0)
+
+    def made(hash_bits: int) -> Shape:
+        collisions = 0.0 if tables.equal is None else 0.5**hash_bits * tables.rows[0] * tables.rows[1]
+        candidates = (tables.pairs + collisions) * left
+        bits = max(hash_bits + rest, 1)
+        price = tables.both * (SORT * bits / 16 + PASS * offsets * passes) + candidates * CANDIDATE
+        return Shape(
+            SWEEP,
+            hash_bits,
+            strips,
+            axis,
+            candidates=candidates,
+            price=price,
+            reason=_swept(tables, swept, strips),
+        )
+
+    # Keys that are sorted quickly may be worth some more pairs whose hashes collide.
+    choices = {hash_bits, PACKED - rest} if MIN_HASH_BITS <= PACKED - rest < hash_bits else {hash_bits}
+    return min((made(bits) for bits in choices), key=lambda shape: shape.price)
 
 
 def _axis(dimension: Dimension, d: int, most_bits: int) -> Axis:
@@ -149,6 +158,8 @@ def _axis(dimension: Dimension, d: int, most_bits: int) -> Axis:
     bits = most_bits
     if typical > 0:
         bits = max(1, min(most_bits, math.ceil(math.log2((high - low) / typical)) + FINE))
+    if dimension.whole:  # one step for each of them tells all of them apart
+        bits = max(1, min(bits, math.ceil(math.log2(high - low + 1))))
     return Axis(d, low, ((1 << bits) - 1) / (high - low), bits)
 
 
@@ -157,7 +168,7 @@ class _Strip:
     """A dimension cut into strips: partners lie in so many of them, and so many of all pairs do."""
 
     axis: Axis
-    reach: int
+    strips: int
     share: float
 
 
@@ -180,9 +191,9 @@ def _strip(dimension: Dimension, d: int) -> _Strip | None:
         if end is not None
     )
     back, forth = int((s_high - s_low).max(initial=0)), int((r_high - r_low).max(initial=0))
-    apart = s_low[None, :] - r_low[:, None]
-    found = _Strip(axis, back + forth + 1, share((apart >= -back) & (apart <= forth)))
-    return found if found.reach <= REACH and found.share <= USEFUL else None
+    inside = max(between(s_low, r_low - back, r_low + forth, "left"), 0.5) / max(len(r_low) * len(s_low), 1)
+    found = _Strip(axis, back + forth + 1, inside)
+    return found if found.strips <= MOST_STRIPS and found.share <= USEFUL else None
 
 
 def _swept(tables: Tables, swept: int | None, strips: tuple[Axis, ...]) -> str:

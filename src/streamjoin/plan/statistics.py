@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
@@ -84,9 +85,10 @@ class Dimension:
     @cached_property
     def swept(self) -> float:
         """The part of all pairs that forward scans pass over: more than overlap if intervals end before they begin."""
-        (r_low, _), (s_low, _) = self.sample
-        r_begins_first = _below(r_low, s_low) if s_low is not None or r_low is None else np.zeros((1, 1), np.bool_)
-        return share(np.where(r_begins_first, self.parts[1], self.parts[0]))
+        (r_low, r_high), (s_low, s_high) = (_ended(ends) for ends in self.sample)
+        pairs = len(r_low) * len(s_low)
+        inside = between(s_low, r_low, r_high, "left") + between(r_low, s_low, s_high, "right")
+        return max(inside, 0.5) / pairs if pairs else 0.0
 
     @cached_property
     def span(self) -> tuple[float, float]:
@@ -98,6 +100,13 @@ class Dimension:
         low, high = float(values.min()), float(values.max())
         margin = (high - low) * MARGIN + abs(low) * 1e-9 + 1e-300
         return low - margin, high + margin
+
+    @cached_property
+    def whole(self) -> bool:
+        """Are all values of the sample integers, as far as they are finite?"""
+        values = np.concatenate([end for ends in self.sample for end in ends if end is not None])
+        with np.errstate(invalid="ignore"):
+            return bool(((values == np.floor(values)) | ~np.isfinite(values)).all())
 
     def lengths(self, side: str) -> Array | None:
         """How long the sample's intervals are; None if they do not end."""
@@ -117,6 +126,23 @@ class Dimension:
 def _sample(ends: Ends) -> Sample:
     low, high = (None if end is None else end.floats(picked(len(end), SAMPLE)) for end in ends)
     return low, high
+
+
+def _ended(sample: Sample) -> tuple[Array, Array]:
+    """Where the sample's intervals begin and end; infinitely far away if nowhere."""
+    low, high = sample
+    n = len(low if low is not None else high if high is not None else ())
+    return np.full(n, -np.inf) if low is None else low, np.full(n, np.inf) if high is None else high
+
+
+def between(values: Array, low: Array, high: Array, side: Literal["left", "right"]) -> int:
+    """How many values lie between lower and upper bounds, over all of these; "right": a lower one lies outside.
+
+    >>> between(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0]), np.array([2.0, 0.0]), "left")
+    2
+    """
+    values = np.sort(values)
+    return int(np.maximum(values.searchsorted(high, "right") - values.searchsorted(low, side), 0).sum())
 
 
 def _below(low: Array | None, high: Array | None) -> Array:

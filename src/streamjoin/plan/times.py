@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from streamjoin.errors import SchemaError, WindowError, cut, suggest
+from streamjoin.errors import SchemaError, WindowError, cut, shown, suggest
 from streamjoin.predicate.tree import Node
-from streamjoin.windows.valid import HIDDEN, Moment, Valid, conditions
+from streamjoin.windows.duration import needs_nanoseconds, ticks
+from streamjoin.windows.valid import HIDDEN, Moment, Valid, ValidWindow, conditions
 
 SIDES = ("r", "s")
 Named = tuple[str | Valid, str | Valid]
@@ -21,6 +22,18 @@ class Lifetimes:
     r: Valid | Moment
     s: Valid | Moment
     unit: str
+    most: tuple[int | None, int | None]  # how long at most, in ticks; None if nothing limits it
+
+    def window(self) -> ValidWindow:
+        """On streams: how far apart tuples that meet begin."""
+        for life, most in zip(self.sides, self.most, strict=True):
+            if isinstance(life, Valid) and most is None:
+                raise WindowError(
+                    f"{life} on streams must say how long a tuple is valid at most, or it would be kept forever; "
+                    f'give most=, as in sj.valid("{life.since}", "{life.until}", most="1 day")'
+                )
+        r, s = (most or 0 for most in self.most)
+        return ValidWindow(-s, r, self.unit, self.r, self.s)
 
     @property
     def sides(self) -> tuple[Valid | Moment, Valid | Moment]:
@@ -40,7 +53,9 @@ class Lifetimes:
         return found
 
 
-def lifetimes(names: Named | None, schemas: dict[str, pa.Schema], within: object) -> Lifetimes | None:
+def lifetimes(
+    names: Named | None, schemas: dict[str, pa.Schema], within: object, max_delay: object
+) -> Lifetimes | None:
     """When tuples are valid, if a side has columns that say so."""
     if names is None or not any(isinstance(name, Valid) for name in names):
         return None
@@ -53,14 +68,25 @@ def lifetimes(names: Named | None, schemas: dict[str, pa.Schema], within: object
             raise SchemaError(f'{side} has a column named "{taken[0]}", a name that valid() needs; rename it')
         for name in life.columns.values():
             _check(side, name, schemas)
+    fine = needs_nanoseconds(max_delay, *(life.most for life in sides))
     first = next(iter(sides[0].columns.values()))
     units = []
     for which, other in enumerate(sides[::-1]):
         for name in other.columns.values():
             places = (first, name) if which == 0 else (name, next(iter(sides[1].columns.values())))
-            units.append(time_unit({"r": places[0], "s": places[1]}, schemas, False))
+            units.append(time_unit({"r": places[0], "s": places[1]}, schemas, fine))
     unit = "ns" if "ns" in units else str(units[0])
-    return Lifetimes(sides[0], sides[1], unit)
+    return Lifetimes(sides[0], sides[1], unit, (_most(sides[0], unit), _most(sides[1], unit)))
+
+
+def _most(life: Valid | Moment, unit: str) -> int | None:
+    """How long tuples are valid at most, in ticks."""
+    if life.most is None:
+        return None
+    most = ticks(life.most, unit, "most")
+    if most < 0:
+        raise WindowError(f"most={shown(life.most)} is negative; it says how long a tuple is valid at most")
+    return most
 
 
 def time_names(names: Named | None, schemas: dict[str, pa.Schema]) -> dict[str, str | None]:

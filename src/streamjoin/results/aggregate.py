@@ -37,6 +37,7 @@ class Accumulator(ABC):
 
     def __init__(self, aggregate: Aggregate, n: int) -> None:
         self.aggregate = aggregate
+        self.first = 0  # the row of r at the first place
         self.counts = np.zeros(n, np.int64)  # values that were not null
 
     @property
@@ -132,8 +133,8 @@ class WholeSum(Accumulator):
         if aggregate.function == "sum":
             if wide.any():
                 raise DataError(
-                    f'aggregate "{cut(aggregate.name)}": {aggregate} of row {int(rows[wide.argmax()])} of r is beyond '
-                    "64 bits; cast its argument to DOUBLE"
+                    f'aggregate "{cut(aggregate.name)}": {aggregate} of row {self.first + int(rows[wide.argmax()])} '
+                    "of r, of those that may match, is beyond 64 bits; cast its argument to DOUBLE"
                 )
             return to_array(narrow, valid, target)
         if target.kind == "float":

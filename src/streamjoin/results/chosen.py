@@ -15,7 +15,7 @@ from streamjoin.results.chosen_kernels import END, Candidate, Room, count, drain
 from streamjoin.results.computed import Values
 from streamjoin.results.order import Times
 from streamjoin.results.reduce import LAST, OUT
-from streamjoin.results.stage import NONE, Results, Snapshot, Stage
+from streamjoin.results.stage import NONE, Come, Results, Snapshot, Stage
 from streamjoin.windows import SINCE_EVER
 from streamjoin.windows.window import Window
 
@@ -65,24 +65,24 @@ class Best(Stage):
     def __init__(self, plan: Plan, ordered: bool, times: tuple[Times, Times], values: Evaluate) -> None:
         super().__init__(plan, ordered, {"head": (np.int64, END), "own": (np.int64, 0)})
         self._take, self._values = plan.kind.take, values
-        self._times = times if plan.unit is not None else None
+        self._times = times if plan.timed else None
         self._chains = Chains(self._take.k, self._take.name == FORWARD)
 
     def _waits(self, side: int) -> bool:
         return side == 0
 
-    def arrived(self, side: int, at: Array, times: Array | None, member: bool = True) -> None:
+    def arrived(self, side: int, come: Come, member: bool = True) -> None:
         if side == 0 and member:
-            own = np.zeros(len(at), np.int64) if times is None else times
-            self._waiting[0].members.append(*self._ends(0, at, times), own=own)
+            own = np.zeros(len(come.at), np.int64) if come.times is None else come.times
+            self._waiting[0].members.append(*self._ends(0, come), own=own)
         else:
-            super().arrived(side, at, times, member)
+            super().arrived(side, come, member)
 
-    def _ends(self, side: int, at: Array, times: Array | None) -> tuple[Array, Array]:
+    def _ends(self, side: int, come: Come) -> tuple[Array, Array]:
         """Looking back, an r waits for its own time only."""
-        due, end = super()._ends(side, at, times)
+        due, end = super()._ends(side, come)
         back = self._take.name == BACKWARD and not self._window.by_rows
-        return (np.minimum(due, at), at) if back else (due, end)
+        return (np.minimum(due, come.at), come.at) if back else (due, end)
 
     def pairs(self, r: Array, s: Array) -> Results:
         members = self._waiting[0].members

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.codegen.compute import OUT, POSITIONS_R, POSITIONS_S, ROWS, TROUBLE, TROUBLE_WORDS, Computation
+from streamjoin.codegen.compute import FAULT, FAULT_WORDS, OUT, POSITIONS_R, POSITIONS_S, ROWS, Computation
 from streamjoin.codegen.records import Array, address
 from streamjoin.codegen.values import range_of
 from streamjoin.errors import DataError
@@ -55,18 +55,18 @@ class Computed:
         found = [Values(np.zeros(n, dtype), np.zeros(n, np.bool_)) for dtype in made.dtypes]
         if not made.nodes or not n:
             return found
-        trouble = np.zeros(TROUBLE_WORDS, np.int64)
+        fault = np.zeros(FAULT_WORDS, np.int64)
         outs = [address(one.values) for one in found] + [address(one.valid) for one in found]
         columns = [address(column) for side in self._columns for column in side]
         frame = np.zeros(OUT + len(outs) + len(columns), np.int64)
-        frame[ROWS], frame[TROUBLE] = n, address(trouble)
+        frame[ROWS], frame[FAULT] = n, address(fault)
         frame[POSITIONS_R], frame[POSITIONS_S] = address(r), address(s)
         frame[OUT:] = outs + columns
         made.compute(address(frame))
-        if trouble[0]:
-            at = int(trouble[1])
+        if fault[0]:
+            at = int(fault[1])
             places = (int(r[at]), int(s[at])) if len(r) else (at, at)
-            raise self._overflow(made.nodes[int(trouble[0]) - 1], places)
+            raise self._overflow(made.nodes[int(fault[0]) - 1], places)
         return found
 
     def _overflow(self, node: Node, places: tuple[int, int]) -> DataError:

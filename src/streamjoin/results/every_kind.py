@@ -17,7 +17,7 @@ import pyarrow as pa
 from streamjoin.codegen.records import Array
 from streamjoin.intake.columns import row_numbers
 from streamjoin.intake.prepare import times_of
-from streamjoin.kinds import FORWARD, NEAREST
+from streamjoin.kinds import FORWARD, NEAREST, Take
 from streamjoin.plan.columns import SIDES
 from streamjoin.plan.plan import Plan
 from streamjoin.predicate.tree import columns
@@ -94,9 +94,14 @@ class KindJoin:
         source: Source | None,
         ordered: bool,
         count: Callable[[], Array] | None = None,
+        choose: Callable[[Take], Array] | None = None,
     ) -> None:
-        """`source`: None if it is known already which partners are chosen. `count`: a quicker way to count partners."""
+        """`source`: None if it is known already which partners are chosen.
+
+        `count`, `choose`: quicker ways to count partners, and to choose one by time, by row of r.
+        """
         self._count = count or self._count_pairs
+        self._choose_by_time = choose or self._choose_timely
         self.plan, self.kind, self._tables, self._ordered = plan, plan.kind, tables, ordered
         self._source: Source = NoPairs() if source is None else source
         self._sizes = tables[0].num_rows, tables[1].num_rows
@@ -127,7 +132,7 @@ class KindJoin:
     @property
     def times(self) -> Rows:
         """The times of both sides; where there are none, all are equal."""
-        if self.plan.unit is None:
+        if not self.plan.timed:
             return np.zeros(self._sizes[0], np.int64), np.zeros(self._sizes[1], np.int64)
         r, s = (times_of(self.plan, side, table) for side, table in zip(SIDES, self._tables, strict=True))
         return r, s
@@ -153,7 +158,8 @@ class KindJoin:
 
     def _ends(self, side: int, at: Array) -> Array:
         """When it is certain that a tuple has no partner."""
-        return self.plan.window.ends(SIDES[side], at)
+        window = self.plan.window
+        return window.ends(at, window.due(SIDES[side], at))
 
     def _count_pairs(self) -> Array:
         """By row of r: how many partners it has."""
@@ -186,9 +192,9 @@ class KindJoin:
     def _choose(self) -> Array:
         """The best partners of every r."""
         take, times = self.kind.take, self.times
-        empty = Best(self._sizes[0], take.k, times, take.name == FORWARD)
         if take.by is None:
-            return self._best(empty, lambda r, s: scores_by_time(take, r, s, times)).partners
+            return self._choose_by_time(take)[:, None]
+        empty = Best(self._sizes[0], take.k, times)
         computed = Computed((take.by,), *self._tables)
 
         def scored(r: Array, s: Array) -> Rows:
@@ -197,13 +203,19 @@ class KindJoin:
 
         return self._best(empty, scored).partners
 
+    def _choose_timely(self, take: Take) -> Array:
+        times = self.times
+        empty = Best(self._sizes[0], 1, times, take.name == FORWARD)
+        return self._best(empty, lambda r, s: scores_by_time(take, r, s, times)).partners[:, 0]
+
     def _taken(self, partners: Array) -> Outcome:
         """The rows of a choice; an r without one has an empty place if it is kept."""
-        keep = partners >= 0
+        k = partners.shape[1]
+        keep = partners.ravel() >= 0
         if self.kind.how.keeps[0]:
-            keep[:, 0] = True
-        r = np.flatnonzero(keep[:, 0]) if keep.shape[1] == 1 else np.nonzero(keep)[0]
-        rows = r, partners[keep]
+            keep[::k] = True
+        place = np.flatnonzero(keep)
+        rows = place if k == 1 else place // k, partners.ravel()[place]
         return Outcome(rows, {}, self._times_taken(rows, self.times) if self._ordered else None)
 
     def _times_taken(self, rows: Rows, times: Rows) -> Array:

@@ -11,7 +11,19 @@ from streamjoin.codegen.records import Array
 
 LONGEST = 24 * 3600 * 10**6  # microseconds
 DIGITS = 3
+EXACT = 11  # bits of a value that the histogram keeps: enough for so many digits
+HALF = 1 << (EXACT - 1)  # buckets for each doubling of a value
 QUANTILES = {"p50": 50.0, "p99": 99.0, "p99_9": 99.9}
+
+
+def buckets(waited: Array) -> Array:
+    """By the first bits of values: those that the histogram does not tell apart have the same one.
+
+    >>> buckets(np.array([1, 2047, 2048, 2049, 2050])).tolist()
+    [1, 2047, 2048, 2048, 2049]
+    """
+    steps = np.maximum(np.frexp(waited)[1] - EXACT, 0)
+    return np.asarray((waited >> steps) + steps * HALF)
 
 
 class Latency:
@@ -19,6 +31,7 @@ class Latency:
 
     def __init__(self) -> None:
         self._histogram = HdrHistogram(1, LONGEST, DIGITS)
+        self._counts = np.zeros(0, np.int64)  # by bucket: what the histogram has still to be told
         self._total = 0  # the histogram would compute it bucket by bucket
         self._stops: list[Array] = [np.zeros(64, np.int64) for _ in range(2)]
         self._times: list[Array] = [np.zeros(64, np.int64) for _ in range(2)]
@@ -39,13 +52,38 @@ class Latency:
         self._stops[side][k], self._times[side][k] = stop, moment
         self._count[side] = k + 1
 
+    def record_many(self, r: Array, s: Array, moment: int) -> None:
+        """Results have left at a moment. Quick if the later tuples of all of them arrived together, as is usual."""
+        arrivals = [self._moments(side, np.array([n.min(), n.max()])) for side, n in enumerate((r, s))]
+        (first_r, last_r), (first_s, last_s) = arrivals
+        one = (first_r == last_r and last_r >= last_s) or (first_s == last_s and last_s >= last_r)
+        if not one:
+            self.record(r, s, moment)
+            return
+        waited = min(max((moment - int(max(last_r, last_s))) // 1000, 1), LONGEST)
+        self._total += waited * len(r)
+        self._histogram.record_value(waited, len(r))
+
     def record(self, r: Array, s: Array, moment: int | Array) -> None:
         """Results have left at a moment, or each at its own."""
         later = np.maximum(self._moments(0, r), self._moments(1, s))
         waited = np.clip((moment - later) // 1000, 1, LONGEST)
         self._total += int(waited.sum())
-        for value, count in zip(*np.unique(waited, return_counts=True), strict=True):
-            self._histogram.record_value(int(value), int(count))
+        if len(waited):
+            self._histogram.record_value(int(waited.max()), 0)  # exactly; the others as the histogram tells them apart
+            found = np.bincount(buckets(waited))
+            if len(found) > len(self._counts):
+                found[: len(self._counts)] += self._counts
+                self._counts = found
+            else:
+                self._counts[: len(found)] += found
+
+    def _tell(self) -> None:
+        """Tells the histogram what was counted since the last time."""
+        counts, self._counts = self._counts, np.zeros(0, np.int64)
+        for bucket in np.flatnonzero(counts).tolist():
+            steps = max(bucket // HALF - 1, 0)
+            self._histogram.record_value((bucket - steps * HALF) << steps, int(counts[bucket]))
 
     def _moments(self, side: int, numbers: Array) -> Array:
         first, count = self._first[side], self._count[side]
@@ -60,6 +98,7 @@ class Latency:
 
     def summary(self) -> dict[str, Any]:
         """Milliseconds: average, quantiles and the longest; None where there were no results."""
+        self._tell()
         counted = self._histogram.get_total_count()
         if not counted:
             return {"avg": None, **dict.fromkeys(QUANTILES), "max": None}

@@ -16,17 +16,18 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.codegen.records import Array
-from streamjoin.intake.packed import PackedRows
 from streamjoin.interrupts import Call, Section
 from streamjoin.plan.plan import Plan
 from streamjoin.results.latency import Latency
 from streamjoin.results.order import OrderBuffer, Times
 from streamjoin.results.payload import Assembler
 from streamjoin.results.plain import PlainRows
-from streamjoin.results.stage import Semi, Snapshot, Stage
+from streamjoin.results.small_push import SmallPush
+from streamjoin.results.stage import Come, Semi, Snapshot, Stage
 from streamjoin.windows import SINCE_EVER
 
 MOST_UNMEASURED = 1 << 16  # results whose latency is not counted yet
+MANY = 1 << 10  # results of one moment whose latency is worth a look of its own
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Output:
         self._times = (Times(), Times())  # of tuples, by number, if somebody needs them
         self._order = OrderBuffer(self._times) if ordered else None
         self._stage = _stage_of(plan, ordered, self._times, self._assembler)
-        self._timed = plan.unit is not None and (ordered or not plan.kind.take.every or bool(plan.kind.aggregate))
+        self._timed = plan.timed and (ordered or not plan.kind.take.every or bool(plan.kind.aggregate))
         self._punctuate = punctuate
         self.wants_times = self._order is not None or self._stage is not None
         self.eager = self.wants_times or punctuate  # do results follow from how far the input has come?
@@ -82,55 +83,34 @@ class Output:
         self._section = Section()
         self._something = Call()
 
-    def append(self, side: int, table: pa.Table, at: Array, times: Array | None, moment: int) -> None:
-        """Rows that may become part of results, in the order of their numbers, with their places in the window."""
-        self._section.change("taking rows", self._append, side, table, at, times, moment)
+    def append(self, side: int, table: pa.Table, come: Come, moment: int) -> None:
+        """Rows that may become part of results, in the order of their numbers."""
+        self._section.change("taking rows", self._append, side, table, come, moment)
 
-    def taken(
-        self,
-        side: int,
-        batch: pa.RecordBatch | PackedRows,
-        newest: int,
-        times: Array | None,
-        moment: int,
-        r: Array | None,
-        s: Array | None,
-        nulls: bool | None,
-    ) -> None:
-        """The same for rows whose places are their times, known where it `wants_times`; and results, in one go.
+    def taken(self, push: SmallPush, times: Array | None) -> None:
+        """The rows and results of a small batch, in one go. Its times, which are its places, if it `wants_times`."""
+        self._section.change("taking rows", self._taken, push, times)
 
-        `nulls`: do the rows have nulls? None if they are not with those that `room_for` returned.
-        """
-        self._section.change("taking rows", self._taken, side, batch, newest, times, moment, r, s, nulls)
-
-    def _taken(
-        self,
-        side: int,
-        batch: pa.RecordBatch | PackedRows,
-        newest: int,
-        times: Array | None,
-        moment: int,
-        r: Array | None,
-        s: Array | None,
-        nulls: bool | None,
-    ) -> None:
-        if nulls is None:
-            self.sides[side].append(batch, newest)
+    def _taken(self, push: SmallPush, times: Array | None) -> None:
+        side = push.side
+        if push.nulls is None:
+            self.sides[side].append(push.batch, push.newest)
         else:
-            self.sides[side].kept(batch, newest, nulls)
-        self._arrived(side, times, times, moment)
-        if r is not None and s is not None:
-            self._take(r, s)
+            self.sides[side].kept(push.batch, push.newest, push.nulls)
+        self._arrived(side, None if times is None else Come(times, times), push.moment)
+        if push.r is not None and push.s is not None:
+            self._take(push.r, push.s)
 
-    def _append(self, side: int, table: pa.Table, at: Array, times: Array | None, moment: int) -> None:
-        self.sides[side].append(table, int(at.max()))
-        self._arrived(side, at, times, moment)
+    def _append(self, side: int, table: pa.Table, come: Come, moment: int) -> None:
+        self.sides[side].append(table, int(come.at.max()))
+        self._arrived(side, come, moment)
 
-    def _arrived(self, side: int, at: Array | None, times: Array | None, moment: int) -> None:
-        if self._timed and times is not None:
-            self._times[side].append(times)
-        if self._stage is not None and at is not None:
-            self._stage.arrived(side, at, times)
+    def _arrived(self, side: int, come: Come | None, moment: int) -> None:
+        if come is not None:
+            if self._timed and come.times is not None:
+                self._times[side].append(come.times)
+            if self._stage is not None:
+                self._stage.arrived(side, come)
         self._latency.arrived(side, self.sides[side].rows.next, moment)
 
     def room_for(self, side: int, count: int) -> PlainRows | None:
@@ -150,14 +130,14 @@ class Output:
         """Do rows of a side come out that cannot match anything?"""
         return self._stage is not None and self._stage.preserves[side]
 
-    def set_aside(self, side: int, table: pa.Table, at: Array, times: Array | None) -> None:
+    def set_aside(self, side: int, table: pa.Table, come: Come) -> None:
         """Rows of a preserved side that cannot match anything, by themselves: they come out in their time."""
-        self._section.change("taking rows", self._set_aside, side, table, at, times)
+        self._section.change("taking rows", self._set_aside, side, table, come)
 
-    def _set_aside(self, side: int, table: pa.Table, at: Array, times: Array | None) -> None:
+    def _set_aside(self, side: int, table: pa.Table, come: Come) -> None:
         assert self._stage is not None
-        self.sides[side].append(table, int(at.max()), member=False)
-        self._stage.arrived(side, at, times, member=False)
+        self.sides[side].append(table, int(come.at.max()), member=False)
+        self._stage.arrived(side, come, member=False)
 
     def note(self, snapshot: Snapshot) -> None:
         """The input has come so far; its results follow sooner or later."""
@@ -198,6 +178,11 @@ class Output:
     def _measure(self) -> None:
         """Counts the latencies of what has left."""
         left, self._unmeasured, self._unmeasured_count = self._unmeasured, [], 0
+        if self._stage is None:
+            for found in left:
+                if len(found.r) >= MANY:
+                    self._latency.record_many(found.r, found.s, found.moment)
+            left = [found for found in left if len(found.r) < MANY]
         if left:
             moments = np.repeat([found.moment for found in left], [len(found.r) for found in left])
             r, s = np.concatenate([found.r for found in left]), np.concatenate([found.s for found in left])

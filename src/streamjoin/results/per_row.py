@@ -37,6 +37,7 @@ class Total:
         """What adds up, at the places of tuples."""
         for name, column in self._names.items():
             setattr(self._place, name, members[column])
+        self._place.first = members.first
         return self._place
 
     def result(self, members: Undecided, r: Array) -> pa.Array:
@@ -63,7 +64,7 @@ class PerRow(Stage):
         self._totals = {one.name: Total(one) for one in self._aggregates if len(one.args) < 2}
         self._choices = {one.name: Chains(1, forward=False) for one in self._aggregates if len(one.args) == 2}
         self._nodes = tuple(dict.fromkeys(one.args[-1] for one in self._aggregates if one.args))
-        self._times, self._assembler = times if plan.unit is not None else None, assembler
+        self._times, self._assembler = times if plan.timed else None, assembler
         more = {name: known for total in self._totals.values() for name, known in total.more.items()}
         super().__init__(plan, ordered, more | {_head(name): (np.int64, END) for name in self._choices})
 

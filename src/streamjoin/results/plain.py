@@ -66,18 +66,25 @@ class PlainRows:
         self.has_nulls = False
         self._nulls: list[dict[int, Array]] = []  # by block and column: which values are not null, if some are
         self._spare: Array | None = None
-        self._table = np.zeros(16, np.int64)
-        self._point()
+        self._use_table(np.zeros(16, np.int64))
 
-    def _point(self) -> None:
-        """Writes down where the blocks lie. Those that rows are written to stay where they are until they are full."""
-        room = len(self._table)
-        if len(self._blocks) > room:
-            room *= 2
-            self._table = np.zeros(room, np.int64)
-        for block, array in enumerate(self._blocks, self._base):
-            self._table[block & (room - 1)] = address(array)
-        self._words[BLOCKS], self._words[MASK] = address(self._table), room - 1
+    def _use_table(self, table: Array) -> None:
+        """Where the blocks lie: block b at place b modulo the table's length, a power of two."""
+        self._table = table
+        self._words[BLOCKS], self._words[MASK] = address(table), len(table) - 1
+
+    def _add_block(self, block: Array) -> None:
+        """One more block at the end. It stays where it is until it is forgotten."""
+        if len(self._blocks) == len(self._table):
+            first, old = self._base, self._table
+            numbers = np.arange(first, first + len(old))
+            table = np.zeros(2 * len(old), np.int64)
+            table[numbers & (len(table) - 1)] = old[numbers & (len(old) - 1)]
+            self._use_table(table)
+        self._table[(self._base + len(self._blocks)) & (len(self._table) - 1)] = address(block)
+        self._blocks.append(block)
+        self._ends.append(SINCE_EVER)
+        self._nulls.append({})
 
     @property
     def nbytes(self) -> int:
@@ -127,10 +134,7 @@ class PlainRows:
         """Makes room for so many rows."""
         while self.room < count:
             block, self._spare = self._spare, None
-            self._blocks.append(np.empty(BLOCK * self._row, np.uint8) if block is None else block)
-            self._ends.append(SINCE_EVER)
-            self._nulls.append({})
-            self._point()
+            self._add_block(np.empty(BLOCK * self._row, np.uint8) if block is None else block)
 
     def _note_nulls(self, batch: pa.RecordBatch | PackedRows) -> None:
         for c, child in enumerate(self.cells["child"].tolist()):

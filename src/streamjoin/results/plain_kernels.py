@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
 
-from streamjoin.codegen.intrinsics import pointer, record_at, records_at, words_at
+from streamjoin.codegen.intrinsics import carray, pointer, record_at, records_at, words_at
 from streamjoin.codegen.jit import inner, on_demand
 from streamjoin.codegen.records import Address, PerSide, Record, Word
 from streamjoin.intake.exported import ArrowArray, Keeper, first_of, has_null

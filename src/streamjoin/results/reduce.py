@@ -69,6 +69,27 @@ def by_time(r, s, time_r, time_s, backward, forward, score, rank):
 
 
 @njit(nogil=True, cache=True)
+def take_by_time(best, scores, r, s, time_r, time_s, numbers, backward, forward):
+    """Takes candidates for the one partner that is chosen by time: both at once, and few branches, for many pairs.
+
+    Tuples s are known by positions; `numbers` tells in which order they came, or has no length: in that of positions.
+    """
+    for i in range(len(r)):
+        row, partner = np.int64(r[i]), np.int64(s[i])
+        t, at, other = time_r[row], time_s[partner], best[row]
+        score = distance(t, at)
+        allowed = ((at <= t) | forward) & ((at >= t) | backward)
+        better = allowed & ((other < 0) | (score < scores[row]))
+        if allowed & (other >= 0) & (score == scores[row]):
+            a, b = partner, other
+            if len(numbers):
+                a, b = np.int64(numbers[a]), np.int64(numbers[b])
+            better = closer(t, a, at, b, time_s[other], not backward)
+        best[row] = partner if better else other
+        scores[row] = score if better else scores[row]
+
+
+@njit(nogil=True, cache=True)
 def by_integers(values, valid, greatest, missing, score, rank):
     """Scores of integers; where they are not valid, the rank `missing`."""
     for i in range(len(values)):

@@ -5,8 +5,8 @@ The result is a table of the inputs' kind: pandas and Polars keep their own cell
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ from streamjoin.results.computed import Computed, as_arrow
 from streamjoin.results.rows import take_rows
 
 Rows = tuple[Array, Array]  # of r and of s; -1 where there is none
+Take = Callable[[pa.Table, Array, bool], pa.Table]  # rows by their numbers; are some of them -1?
 
 
 def needed(wanted: list[Column], side: int) -> list[str]:
@@ -55,11 +56,15 @@ def _length(r: pa.Table, s: pa.Table) -> int:
 
 @dataclass(frozen=True)
 class Assembly:
-    """What results are made of: the frames that were given, the same as Arrow tables, and the wanted columns."""
+    """What results are made of: the frames that were given, the same as Arrow tables, and the wanted columns.
+
+    `take_rows` takes rows of a table, in several threads if it has them.
+    """
 
     frames: tuple[Any, Any]
     tables: tuple[pa.Table, pa.Table]
     wanted: list[Column]
+    take_rows: Take = take_rows
 
     def take(self, rows: Rows) -> tuple[pa.Table, pa.Table]:
         """What is needed of both sides, side by side."""
@@ -67,7 +72,7 @@ class Assembly:
         for side in (0, 1):
             table = self.tables[side].select(needed(self.wanted, side))
             missing = bool((rows[side] < 0).any())
-            found.append(take_rows(table, rows[side], missing) if table.num_columns else table.slice(0, 0))
+            found.append(self.take_rows(table, rows[side], missing) if table.num_columns else table.slice(0, 0))
         return found[0], found[1]
 
     def table(self, rows: Rows, more: Mapping[str, pa.Array] | None = None) -> pa.Table:
@@ -81,7 +86,7 @@ class Assembly:
         made: dict[str, pa.ChunkedArray] = {}
         computed = [column for column in self.wanted if column.side is None]
         if computed:
-            part = Assembly(self.tables, self.tables, computed).table(rows, more)
+            part = replace(self, frames=self.tables, wanted=computed).table(rows, more)
             made = dict(zip(part.column_names, part.columns, strict=True))
         taken = [self._native(side, rows[side]) for side in (0, 1)]
         found = {}

@@ -33,6 +33,15 @@ class Snapshot:
     ended: bool = False
 
 
+class Come(NamedTuple):
+    """Tuples that have come: their places in the window, their times if they have any, and when each of them is due,
+    if its window is its own."""
+
+    at: Array
+    times: Array | None
+    due: Array | None = None
+
+
 class Results(NamedTuple):
     """Results as tuple numbers; their times, unless these are the later ones of their pairs."""
 
@@ -86,18 +95,16 @@ class Stage:
         """Do tuples of a side wait for partners?"""
         return self.preserves[side]
 
-    def arrived(self, side: int, at: Array, times: Array | None, member: bool = True) -> None:
-        """The next tuples of a side, at their places in the window; `member`: they take part in the join."""
+    def arrived(self, side: int, come: Come, member: bool = True) -> None:
+        """The next tuples of a side; `member`: they take part in the join."""
         if side in self._waiting:
             waiting = self._waiting[side]
-            (waiting.members if member else waiting.others).append(*self._ends(side, at, times))
+            (waiting.members if member else waiting.others).append(*self._ends(side, come))
 
-    def _ends(self, side: int, at: Array, times: Array | None) -> tuple[Array, Array]:
+    def _ends(self, side: int, come: Come) -> tuple[Array, Array]:
         """What the input must have passed before tuples have met all their partners; the times of their results."""
-        if self._window.by_rows:
-            return at, at if times is None else times
-        until = self._window.bounds(SIDES[side], at, 0)[1]
-        return until, np.maximum(until, at)
+        due = self._window.due(SIDES[side], come.at) if come.due is None else come.due
+        return due, self._window.ends(come.at if come.times is None else come.times, due)
 
     def pairs(self, r: Array, s: Array) -> Results:
         """Pairs have been found: those that are results."""

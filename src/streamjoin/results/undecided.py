@@ -14,6 +14,44 @@ FAR = 4  # blocks between two that are looked at, so that these are looked at on
 NOTHING = np.zeros(0, np.int64)
 
 
+class Soon:
+    """Numbers of tuples in the order in which they are due: most of them sorted, what has come lately not yet."""
+
+    def __init__(self) -> None:
+        self._due, self._numbers = NOTHING, NOTHING
+        self._fresh: list[tuple[Array, Array]] = []
+        self._count = 0  # of what is fresh
+
+    def add(self, due: Array, numbers: Array) -> None:
+        self._fresh.append((due, numbers))
+        self._count += len(due)
+
+    def below(self, passed: int) -> tuple[Array, Array]:
+        """Takes out what is due below a place."""
+        found = []
+        if self._count:
+            due, numbers = (np.concatenate(parts) for parts in zip(*self._fresh, strict=True))
+            now = due < passed
+            found.append((due[now], numbers[now]))
+            self._keep(due[~now], numbers[~now])
+        if end := int(np.searchsorted(self._due, passed)):
+            found.append((self._due[:end], self._numbers[:end]))
+            self._due, self._numbers = self._due[end:], self._numbers[end:]
+        if not found:
+            return NOTHING, NOTHING
+        due, numbers = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return due, numbers
+
+    def _keep(self, due: Array, numbers: Array) -> None:
+        """The rest of what is fresh; sorted with the others when it is worth it."""
+        self._fresh, self._count = [(due, numbers)], len(due)
+        if self._count > max(BLOCK, len(self._due) // 4):
+            due, numbers = np.concatenate([self._due, due]), np.concatenate([self._numbers, numbers])
+            order = np.argsort(due, kind="stable")
+            self._due, self._numbers = due[order], numbers[order]
+            self._fresh, self._count = [], 0
+
+
 class Undecided:
     """Tuples of one stream by number: the place that the input must have passed to decide each, the time of its result.
 
@@ -35,6 +73,7 @@ class Undecided:
         self._low = np.full(1, FOREVER)  # by block: no tuple that is open is due below this place
         self._early = np.full(1, FOREVER)  # by block: nor has a time below this
         self._left = np.zeros(1, np.int64)  # by block: how many are open
+        self._hastened = Soon()  # tuples that may be due below what their block says
         self.first = 0  # number of the first tuple that is kept, which begins a block
         self.next = 0
 
@@ -81,19 +120,35 @@ class Undecided:
         self._columns["met"][numbers - self.first] = True
 
     def hasten(self, at: Array, due: Array) -> None:
-        """Tuples at these positions, each once, may be decided earlier than was known."""
+        """Tuples at these positions may be decided earlier than was known. They are few, and lie in many blocks."""
         self._columns["due"][at] = due
-        np.minimum.at(self._low, at // BLOCK, due)
+        self._hastened.add(due, at + self.first)
 
     def settle(self, passed: int, below: int, ended: bool) -> Array:
         """The positions of tuples below a number that can wait no longer: of all of them if the streams have ended."""
+        early = self._settle_hastened(passed, below, ended)
         low = self._low[: -(-(self.next - self.first) // BLOCK)]
         blocks = np.flatnonzero(self._left[: len(low)] > 0) if ended else np.flatnonzero(low < passed)
         if not len(blocks):
-            return NOTHING
+            return early
         runs = np.split(blocks, np.flatnonzero(np.diff(blocks) > FAR) + 1)
         found = [self._settle(int(run[0]), int(run[-1]) + 1, passed, below, ended) for run in runs]
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        return found[0] if len(found) == 1 and not len(early) else np.concatenate([early, *found])
+
+    def _settle_hastened(self, passed: int, below: int, ended: bool) -> Array:
+        """The same among those that were hastened; in the end all others come with them."""
+        due, numbers = self._hastened.below(FOREVER if ended else passed)
+        if ended or not len(numbers):
+            return NOTHING
+        early = numbers >= below
+        if early.any():
+            self._hastened.add(due[early], numbers[early])
+            numbers = numbers[~early]
+        at: Array = np.unique(numbers[numbers >= self.first]) - self.first
+        at = at[self._columns["open"][at]]
+        self._columns["open"][at] = False
+        self._left -= np.bincount(at // BLOCK, minlength=len(self._left))
+        return at
 
     def _settle(self, first: int, stop: int, passed: int, below: int, ended: bool) -> Array:
         """The same in neighbouring blocks."""

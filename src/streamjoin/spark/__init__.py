@@ -14,6 +14,11 @@ def join(df_r: Any, df_s: Any, options: Options) -> Any:
 
     {options}
     """
-    from streamjoin.spark.dataframes import join_frames
+    try:
+        from streamjoin.spark.dataframes import join_frames
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"joins of Spark DataFrames need {error.name}, which is not installed: pip install 'streamjoin[spark]'"
+        ) from error
 
     return join_frames(df_r, df_s, options)

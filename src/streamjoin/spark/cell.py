@@ -38,8 +38,14 @@ class Tally:
     comparisons: int = 0
     late: int = 0
     chunks: int = 0
-    state_rows: int = 0
+    arrived: int = 0
+    window_r: int = 0
+    window_s: int = 0
     state_bytes: int = 0
+
+    @property
+    def state_rows(self) -> int:
+        return self.window_r + self.window_s
 
 
 class Cell:
@@ -58,7 +64,7 @@ class Cell:
     def _fresh(self, spec: JoinSpec) -> Manifest:
         dims = len(self._engine.no_origins)
         return Manifest(
-            spec.signature, origins=list(self._engine.no_origins), reach={side: [None] * dims for side in "rs"}
+            spec.signature, origins=list(self._engine.no_origins), widths={side: [None] * dims for side in "rs"}
         )
 
     def arrive(self, tables: dict[str, list[pa.Table]]) -> Iterator[pa.Table]:
@@ -72,7 +78,7 @@ class Cell:
         manifest.origins = list(engine.intake.origins)
         for side in "rs":
             for arrived in new[side]:
-                manifest.reach[side] = [None if np.isnan(x) else float(x) for x in engine.reach(arrived.tuples)]
+                manifest.widths[side] = [None if np.isnan(x) else float(x) for x in engine.widths(arrived.tuples)]
         made = {side: [self._chunk(side, arrived) for arrived in new[side]] for side in "rs"}
         for table in self._results(new, made):
             self.tally.results += table.num_rows
@@ -123,7 +129,7 @@ class Cell:
         """Writes the manifest; the visit is over."""
         entries = self.manifest.entries
         self.tally.chunks = len(entries)
-        self.tally.state_rows = sum(entry.rows for entry in entries)
+        self.tally.window_r, self.tally.window_s = (sum(entry.rows for entry in self._entries(side)) for side in "rs")
         self.tally.state_bytes = sum(entry.size for entry in entries)
         self._state.save(self.manifest.write())
         self._cache.keep_only(self._family, {self._file(entry) for entry in entries})
@@ -132,22 +138,27 @@ class Cell:
         """The rows that are not late, in pieces that become chunks."""
         engine = self._engine
         at = engine.times(side, table)
+        self.tally.arrived += len(at)
         late = at < self.manifest.cleared
         if late.any():
             first = integers(table, FIRST) if FIRST in table.column_names else None
             leads = engine.spec.router.leads(side, self._number, first, len(at))
             self.tally.late += int((late & leads).sum())
             table, at = take_rows(table, np.flatnonzero(~late)), at[~late]
-        pieces = max(-(-len(at) // LARGEST), min(-(-table.nbytes // HEAVIEST), len(at)))
-        length = -(-len(at) // pieces) if pieces else 0
-        if pieces > 1:  # by time, so that each piece expires as a whole
-            table = take_rows(table, np.argsort(at, kind="stable"))
         arrived = []
-        for piece in (table.slice(k * length, length) for k in range(pieces)):
+        for piece in self._pieces(table, at):
             part = engine.arrive(side, piece)
             self._apart(side, piece, part)
             arrived.append(part)
         return [part for part in arrived if len(part.tuples)]
+
+    def _pieces(self, table: pa.Table, at: Array) -> Iterator[pa.Table]:
+        """Rows at these times, in pieces that become chunks."""
+        pieces = max(-(-len(at) // LARGEST), min(-(-table.nbytes // HEAVIEST), len(at)))
+        length = -(-len(at) // pieces) if pieces else 0
+        if pieces > 1:  # by time, so that each piece expires as a whole
+            table = take_rows(table, np.argsort(at, kind="stable"))
+        return (table.slice(k * length, length) for k in range(pieces))
 
     def _apart(self, side: str, rows: pa.Table, arrived: Arrived) -> None:
         """Rows have been prepared, and some of them may have been left out, since they match nothing."""
@@ -156,7 +167,7 @@ class Cell:
         return self._engine.chunk(side, arrived, self._reach(OTHER[side]))
 
     def _reach(self, side: str) -> Array:
-        return np.array([np.nan if x is None else x for x in self.manifest.reach[side]])
+        return np.array([np.nan if x is None else x for x in self.manifest.widths[side]])
 
     def _load(self, entry: Entry) -> Chunk:
         def make() -> Chunk:

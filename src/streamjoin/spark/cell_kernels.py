@@ -124,11 +124,11 @@ class Engine:
         rows = np.flatnonzero(kept)
         return Arrived(take_rows(table, rows), tuples, rows)
 
-    def chunk(self, side: str, arrived: Arrived, reach: Array) -> Chunk:
+    def chunk(self, side: str, arrived: Arrived, widths: Array) -> Chunk:
         """The rows with a run over them, made for probes of this width."""
-        return Chunk(arrived.rows, self._frozen[side].freeze(arrived.tuples, reach))
+        return Chunk(arrived.rows, self._frozen[side].freeze(arrived.tuples, widths))
 
-    def reach(self, tuples: Tuples) -> Array:
+    def widths(self, tuples: Tuples) -> Array:
         """How wide these boxes are on average, nan where nothing is known."""
         out = np.full(len(tuples.lo), np.nan)
         for d, (low, high) in enumerate(zip(tuples.lo, tuples.hi, strict=True)):
@@ -183,8 +183,9 @@ class Engine:
         return out.append_column(self.spec.result_time, pc.if_else(pc.greater_equal(r, s), r, s))
 
     def _kept_of(self, side: str) -> list[str]:
-        """The columns of a side that results are made of, and its time: a table without columns has no rows."""
-        return list(dict.fromkeys([*self._needed[side], str(self.plan.times[side])]))
+        """The columns of a side that results are made of, and one more: a table without columns has no rows."""
+        one = self.plan.times[side] or self.plan.schemas[side].names[0]
+        return list(dict.fromkeys([*self._needed[side], one]))
 
     def result(self, tables: tuple[pa.Table, pa.Table], found: Outcome) -> pa.Table:
         """Result rows from row numbers of two tables, of rows that may lack a partner."""

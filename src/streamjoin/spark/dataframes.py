@@ -23,7 +23,7 @@ from streamjoin.errors import SchemaError, UnsupportedError
 from streamjoin.options import SPARK, Options
 from streamjoin.results.schema import columns
 from streamjoin.spark import settings
-from streamjoin.spark.metrics import COUNTS, PREFIX
+from streamjoin.spark.metrics import BY_CELL, COUNTS, PREFIX, RECORD
 from streamjoin.spark.processor import IN, OUT, JoinProcessor
 from streamjoin.spark.routing import cell_keys
 from streamjoin.spark.spec import AT, BEFORE, CONTENT, JoinSpec, make_spec
@@ -58,9 +58,6 @@ def _needed(df: Any, side: str, spec: JoinSpec) -> Any:
 def plan_frames(df_r: Any, df_s: Any, options: Options) -> JoinSpec:
     """What would be done with two DataFrames."""
     options = options.for_engine(SPARK)
-    if options.valid or options.within is None:
-        what = "sj.valid()" if options.valid else "a join without within="
-        raise UnsupportedError(f"{what} is not supported on Spark DataFrames yet; sj.join of two tables has it")
     frames = {"r": df_r, "s": df_s}
     streaming = {side: bool(df.isStreaming) for side, df in frames.items()}
     if streaming["r"] != streaming["s"]:
@@ -157,7 +154,8 @@ def _streaming(df_r: Any, df_s: Any, spec: JoinSpec) -> Any:
         statefulProcessor=JoinProcessor(spec), outputStructType=OUT, outputMode="Append", timeMode="EventTime"
     )
     sums = [F.sum(name).alias(name) for name in COUNTS]
-    seen = cells.observe(f"{PREFIX}-{next(_names)}", *sums)
+    by_cell = F.substring(F.bitmap_or_agg(BY_CELL), 1, RECORD.size * spec.router.cells)
+    seen = cells.observe(f"{PREFIX}-{next(_names)}", *sums, by_cell.alias(BY_CELL))
     out = seen.mapInArrow(_columns(), _output(df_r, df_s, spec))
     delays = [int(df.schema[spec.plan.times[side]].metadata[WATERMARK]) for side, df in (("r", df_r), ("s", df_s))]
     marked = _later_column(spec)

@@ -6,6 +6,7 @@ A tuple is decided once: in the visit in which the watermark passes its end, whi
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.codegen.records import Array
+from streamjoin.intake.columns import physical_columns
 from streamjoin.kinds import BACKWARD
 from streamjoin.results.every_kind import Alone, Consume, KindJoin
 from streamjoin.results.rows import take_rows
@@ -25,13 +27,15 @@ from streamjoin.spark.spec import CONTENT
 from streamjoin.spark.state import Entry, State, met_at
 from streamjoin.spark.wire import integers
 from streamjoin.windows import FOREVER, SINCE_EVER
+from streamjoin.windows.every import latest
 
 T = TypeVar("T")
 
 AT_ONCE = 1 << 14  # tuples that are decided together
+FEWEST = 1 << 12  # rows of s whose versions are worth looking through
 
 
-class DecidingCell(Cell):
+class DecidingCell(Cell, ABC):
     """A cell with tuples that come out when they are decided."""
 
     def __init__(self, engine: Engine, number: int, state: State, cache: ChunkCache) -> None:
@@ -51,8 +55,9 @@ class DecidingCell(Cell):
                 self.tally.results += table.num_rows
                 yield table
 
+    @abstractmethod
     def _decided(self, watermark: int) -> Iterator[pa.Table]:
-        raise NotImplementedError
+        """The rows that this watermark decides."""
 
     def _until(self, side: str, at: Array) -> Array:
         """What the watermark must have passed before tuples at these times are decided."""
@@ -230,6 +235,32 @@ class WaitingCell(DecidingCell):
         return outcome(engine, r, parts, pairs)
 
 
+class VersionCell(WaitingCell):
+    """Without a window: of each key the latest version of s is kept, and those that an r may still ask for."""
+
+    def _horizon(self, side: str) -> int:
+        return self.manifest.cleared if side == "r" else SINCE_EVER
+
+    def expire(self, watermark: int) -> None:
+        super().expire(watermark)
+        entries = self._entries("s")
+        if sum(entry.rows for entry in entries) >= max(FEWEST, 2 * self.manifest.versions):
+            self._renew(entries)
+
+    def _renew(self, entries: list[Entry]) -> None:
+        """Drops the versions that no r can ask for any more. Of several at one time the content decides."""
+        engine = self._engine
+        table = pa.concat_tables([self._load(entry).rows for entry in entries])
+        keys = physical_columns(table, engine.program.stored["s"], "s")
+        at = engine.times("s", table)
+        needed = np.flatnonzero(latest(keys, at, integers(table, CONTENT), self.manifest.cleared))
+        for entry in entries:
+            self._remove(entry)
+        self.manifest.versions = len(needed)
+        for piece in self._pieces(take_rows(table, needed).combine_chunks(), at[needed]):
+            self._add("s", self._chunk("s", engine.arrive("s", piece)))
+
+
 class Found:
     """Pairs that are known, as a source of every kind of join."""
 
@@ -268,5 +299,5 @@ def cell_of(engine: Engine, number: int, state: State, cache: ChunkCache) -> Cel
     """A visit of a cell, of the sort that the join needs."""
     duty = engine.spec.duty
     if duty.waits:
-        return WaitingCell(engine, number, state, cache)
+        return (VersionCell if engine.plan.window.carries else WaitingCell)(engine, number, state, cache)
     return (MarkingCell if duty.deciding else Cell)(engine, number, state, cache)

@@ -64,13 +64,18 @@ def identity(kind: Kind, duty: Duty) -> str:
     return ", ".join(parts) + ("" if duty == duty_of(kind) else f"; keeps {'r' if duty.keeps[0] else 's'}")
 
 
-def finality(kind: Kind, duty: Duty) -> str:
-    """When what is not a pair comes out, in words."""
-    if duty.waits and kind.take.name == BACKWARD:
-        return "an r is decided when the watermark has passed its time"
-    if duty.waits:
-        return "an r is decided when the watermark has passed the end of its window"
+def final(kind: Kind, duty: Duty) -> list[str]:
+    """When rows of a stream come out, in words."""
     if duty.first:
-        return "an r comes out with its first partner"
-    sides = " or ".join(side for side, kept in zip("rs", duty.keeps, strict=True) if kept)
-    return f"an unmatched {sides} comes out when the watermark has passed the end of its window"
+        return ["a row when its first partner is found"]
+    found = ["a pair at once"] if duty.pairs else []
+    if duty.waits:
+        end = "its time" if kind.take.name == BACKWARD else "the end of its window"
+        found.append(f"{'a row' if kind.aggregate else 'a choice'} of an r when the watermark has passed {end}")
+    else:
+        found += [
+            f"an {side} without a partner when the watermark has passed the end of its window"
+            for side, kept in zip("rs", duty.keeps, strict=True)
+            if kept
+        ]
+    return [*found, "a quiet stream holds this back, since it holds back the watermark"]

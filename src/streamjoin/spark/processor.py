@@ -10,7 +10,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from streamjoin.spark.metrics import COUNTS
+from streamjoin.spark.metrics import BY_CELL, COUNTS, pack_cell
 from streamjoin.spark.routing import cell_keys
 from streamjoin.spark.spec import JoinSpec
 
@@ -18,7 +18,13 @@ SIDES = {0: "r", 1: "s"}  # 2: nobody, only a sign of life
 IN = StructType(
     [StructField("cell", IntegerType()), StructField("side", IntegerType()), StructField("rows", BinaryType())]
 )
-OUT = StructType([StructField("rows", BinaryType()), *(StructField(name, LongType()) for name in COUNTS)])
+OUT = StructType(
+    [
+        StructField("rows", BinaryType()),
+        StructField(BY_CELL, BinaryType()),
+        *(StructField(name, LongType()) for name in COUNTS),
+    ]
+)
 _CHUNK = StructType([StructField("rows", BinaryType())])
 _NUMBER = StructType([StructField("number", LongType())])
 _MANIFEST = -1  # its number; a state variable of its own would cost every trigger another 10 ms
@@ -98,7 +104,7 @@ class JoinProcessor(StatefulProcessor):
         watermark = tick_of(spec, now)
         for table in chain(cell.arrive(tables), cell.decide(watermark)):
             for data in packets(table):
-                yield Row(rows=data, **dict.fromkeys(COUNTS, 0))
+                yield Row(rows=data, by_cell=None, **dict.fromkeys(COUNTS, 0))
         cell.expire(watermark)
         if spec.duty.deciding:
             # All cells at the same moment, whatever they hold: they must agree on what is late.
@@ -108,6 +114,7 @@ class JoinProcessor(StatefulProcessor):
         tally = cell.tally
         yield Row(
             rows=None,
+            by_cell=pack_cell(number, tally),
             results=tally.results,
             late=tally.late,
             comparisons=tally.comparisons,

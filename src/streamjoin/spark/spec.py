@@ -69,7 +69,7 @@ class JoinSpec:
             "window": plan.window.identity(),
             "columns of r": _columns(plan.schemas["r"]),
             "columns of s": _columns(plan.schemas["s"]),
-            "time columns": f"{plan.times['r']}, {plan.times['s']}",
+            "time columns": _times(plan),
             "routing": _routing(self.router),
         }
         return {"kind": duties.identity(plan.kind, self.duty)} | kept if self.duty.deciding else kept
@@ -128,9 +128,9 @@ class JoinSpec:
             "copies": f"{copies[0]:.3g} of an r, {copies[1]:.3g} of an s",
         }
         if self.duty.deciding and self.streaming:
-            kind = self.plan.kind
-            shown["decides"] = "; ".join(duties.finality(kind, part.duty) for part in self.parts)
-            decided["decides"] = shown["decides"]
+            decided["final"] = list(
+                dict.fromkeys(line for part in self.parts for line in duties.final(self.plan.kind, part.duty))
+            )
         if self.streaming:
             shown["state"] = "rate= would tell"
         if state is not None:
@@ -163,9 +163,13 @@ def make_spec(
     streaming: bool = True,
 ) -> JoinSpec:
     """Checks everything and decides who meets whom."""
-    plan = make_plan(schema_r, schema_s, options, static=True)
+    plan = make_plan(schema_r, schema_s, options, static=True, endless=streaming)
     if not plan.kind.plain:  # the rest is neither shuffled nor kept
-        plan = make_plan(needed_schema(plan, "r"), needed_schema(plan, "s"), options, static=True)
+        schemas = needed_schema(plan, "r"), needed_schema(plan, "s")
+        plan = make_plan(*schemas, options, static=True, endless=streaming)
+    for what, wanted in ((f'take="{plan.kind.take}"', plan.kind.take.timely), ("result_time=", options.result_time)):
+        if wanted and not plan.timed:
+            raise SchemaError(f"{what} needs times, but {plan.timeless}")
     for side, schema in plan.schemas.items():
         taken = [name for name in schema.names if name.startswith(HIDDEN)]
         if taken:
@@ -193,10 +197,13 @@ def needed_schema(plan: Plan, side: str) -> pa.Schema:
     nodes = [plan.analysis.tree, *([kind.take.by] if kind.take.by is not None else [])]
     nodes += [node for found in kind.aggregate for node in found.args]
     read = {name for owner, name in tree_columns(*nodes) if owner == side} | {plan.times[side]}
+    if plan.lifetimes is not None:
+        read |= set(plan.lifetimes.sides[number].columns.values())
     if any(node.op == "function" for node in walk(plan.analysis.tree)):
         return plan.schemas[side]  # which columns it reads is known to the compiler alone
     names = read | set(needed(wanted, number))
-    return pa.schema([field for field in plan.schemas[side] if field.name in names])
+    found = [field for field in plan.schemas[side] if field.name in names]
+    return pa.schema(found or [plan.schemas[side].field(0)])  # without columns there are no rows
 
 
 def _deciding(
@@ -281,6 +288,11 @@ def _row_bytes(schema: pa.Schema) -> float:
         except ValueError:
             total += UNSIZED
     return total
+
+
+def _times(plan: Plan) -> str:
+    lives = plan.lifetimes
+    return f"{plan.times['r']}, {plan.times['s']}" if lives is None else f"{lives.r}, {lives.s}"
 
 
 def _columns(schema: pa.Schema) -> str:

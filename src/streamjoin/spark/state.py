@@ -57,9 +57,10 @@ class Manifest:
     cleared: int = SINCE_EVER  # tuples below this time have met a window that was already cut: they are late
     next: int = 0
     origins: list[float | None] = field(default_factory=list)
-    reach: dict[str, list[float | None]] = field(default_factory=dict)  # by side: how wide its boxes are
+    widths: dict[str, list[float | None]] = field(default_factory=dict)  # by side: how wide its boxes are
     entries: list[Entry] = field(default_factory=list)
     timer: int = 0  # when Spark visits the cell again, in milliseconds, if nothing comes before; 0: not at all
+    versions: int = 0  # rows of s that were needed when their versions were last looked through, if there is no window
 
     @classmethod
     def read(cls, data: bytes, signature: dict[str, str]) -> Manifest:
@@ -77,6 +78,7 @@ class Manifest:
             found["reach"],
             entries,
             found["timer"] if deciding else 0,
+            found.get("versions", 0),
         )
 
     def write(self) -> bytes:
@@ -87,10 +89,14 @@ class Manifest:
             "cleared": self.cleared,
             "next": self.next,
             "origins": self.origins,
-            "reach": self.reach,
+            "reach": self.widths,
             "entries": [dict(zip(names, entry.values, strict=False)) for entry in self.entries],
         }
-        return json.dumps(found | {"timer": self.timer} if deciding else found).encode()
+        if deciding:
+            found["timer"] = self.timer
+        if self.versions:
+            found["versions"] = self.versions
+        return json.dumps(found).encode()
 
 
 def _deciding(signature: dict[str, str]) -> bool:

@@ -29,8 +29,8 @@ def meet_tables(engine: Engine, cell: int, left: pa.Table, right: pa.Table) -> p
         stored = OTHER[probing]
         if not sides[probing]:
             continue
-        reach = engine.reach(sides[probing][0].tuples)
-        chunks = [engine.chunk(stored, part, reach) for part in sides[stored]]
+        widths = engine.widths(sides[probing][0].tuples)
+        chunks = [engine.chunk(stored, part, widths) for part in sides[stored]]
         for arrived in sides[probing]:
             found += engine.meet(probing, arrived, chunks, cell)
     return pa.concat_tables(found) if found else engine.spec.result_schema().empty_table()
@@ -48,8 +48,8 @@ def _meet_kinds(engine: Engine, cell: int, left: pa.Table, right: pa.Table) -> p
     for probing in "rs" if engine.plan.window.by_arrival else larger:
         if not numbers[probing]:
             continue
-        reach = engine.reach(numbers[probing][0][0].tuples)
-        chunks = [(engine.chunk(OTHER[probing], part, reach), at) for part, at in numbers[OTHER[probing]]]
+        widths = engine.widths(numbers[probing][0][0].tuples)
+        chunks = [(engine.chunk(OTHER[probing], part, widths), at) for part, at in numbers[OTHER[probing]]]
         for arrived, own in numbers[probing]:
             for chunk, others in chunks:
                 for found, stored in engine.probe(probing, arrived, chunk, cell):

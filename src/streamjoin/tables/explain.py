@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from streamjoin.algorithms import ALGORITHMS, INLINE
+from streamjoin.intake.lifetimes import with_lifetimes
 from streamjoin.options import Options
 from streamjoin.plan.explain import Explanation
 from streamjoin.tables.asof import AS_OF, possible
 from streamjoin.tables.crew import crew
-from streamjoin.tables.validity import with_lifetimes
 from streamjoin.tables.whole import join_tables, prepared
 
 

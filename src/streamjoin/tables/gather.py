@@ -24,7 +24,7 @@ from streamjoin.tables.side import taken
 from streamjoin.tables.take import WIDTHS, Move, take_values
 
 PAYS = 0.7  # results per row from which on it pays to put the rows in order first
-SLAB = 1 << 18  # rows of a result that lie together, or more if one call has more
+SLAB = 1 << 17  # rows of a result that lie together, at most
 ALIGNED = 64  # bytes
 
 
@@ -136,6 +136,14 @@ def rows_in_order(table: pa.Table, rows: Array, crew: Crew) -> pa.Table:
     return pa.table([arrays[k] for k in range(len(columns.types))], schema=columns.schema)
 
 
+def take_in_parts(table: pa.Table, rows: Array, missing: bool, crew: Crew) -> pa.Table:
+    """The same in the order of a result; `missing`: a number below zero stands for a row of nulls."""
+    if not missing:
+        return rows_in_order(without_views(table), rows.astype(np.uint32), crew).cast(table.schema)
+    parts = [(table, rows[begin:end], True) for begin, end in crew.cut(len(rows))]
+    return pa.concat_tables(crew.each(take_rows, parts))
+
+
 class Slab:
     """Memory for so many result rows, column after column."""
 
@@ -167,45 +175,51 @@ class ResultRows:
         self._widths = [width for side in self._columns for width in side.widths]
         self._local = threading.local()
 
-    def put(self, a: Array, b: Array) -> Piece:
-        """Gathers the rows at these positions of r and s."""
-        slab, n = getattr(self._local, "slab", None), len(a)
-        if slab is None or slab.rows - slab.used < n:
-            slab = self._local.slab = Slab(max(SLAB, n), self._widths)
-            targets = [slab.buffer.address + start for start in slab.starts]
-            plain = len(self._columns[0].plain)
-            self._local.moves = (
-                self._columns[0].moves(targets[:plain]),
-                self._columns[1].moves(targets[plain:]),
-            )
-        rest = []
-        for side, columns, moves, positions in zip(self._sides, self._columns, self._local.moves, (a, b), strict=True):
+    def put(self, a: Array, b: Array) -> list[Piece]:
+        """Gathers the rows at these positions of r and s: a slab is filled to its end before there is another one."""
+        found, done = [], 0
+        while done < len(a):
+            slab = getattr(self._local, "slab", None)
+            if slab is None or slab.used == slab.rows:
+                slab = self._local.slab = Slab(SLAB, self._widths)
+                targets = [slab.buffer.address + start for start in slab.starts]
+                plain = len(self._columns[0].plain)
+                self._local.moves = self._columns[0].moves(targets[:plain]), self._columns[1].moves(targets[plain:])
+            end = min(len(a), done + slab.rows - slab.used)
+            found.append(self._put(slab, self._local.moves, (a[done:end], b[done:end])))
+            done = end
+        return found
+
+    def _put(self, slab: Slab, moves: tuple[Array, Array], pairs: tuple[Array, Array]) -> Piece:
+        rest, n = [], len(pairs[0])
+        for side, columns, move, positions in zip(self._sides, self._columns, moves, pairs, strict=True):
             rows = side.place(positions)
-            take_values(moves, rows, slab.used)
+            take_values(move, rows, slab.used)
             rest.append(take_rows(columns.rest, rows) if columns.others else columns.rest)
         slab.used += n
         return Piece(slab, slab.used - n, slab.used, [(rest[0], rest[1])])
 
-    def table(self, pieces: list[Piece]) -> pa.Table:
+    def table(self, found: list[list[Piece]]) -> pa.Table:
         """All rows, in the order of the pieces."""
+        pieces = [piece for some in found for piece in some]
         if not pieces:
             return self._schema.empty_table()
         runs = _runs(pieces)
-        found: list[pa.ChunkedArray] = []
+        made: list[pa.ChunkedArray] = []
         number = 0
         for side, columns in enumerate(self._columns):
             parts = [part[side] for piece in pieces for part in piece.others]
             rest = dict(zip(columns.others, pa.concat_tables(parts).columns, strict=True)) if columns.others else {}
             for k, kind in enumerate(columns.types):
                 if k in rest:
-                    found.append(rest[k])
+                    made.append(rest[k])
                     continue
                 width = self._widths[number]
                 chunks = [_chunk(run, kind, run.slab.starts[number], width) for run in runs]
-                found.append(pa.chunked_array(chunks, kind))
+                made.append(pa.chunked_array(chunks, kind))
                 number += 1
         return pa.table(
-            [_as(column, field.type) for column, field in zip(found, self._schema, strict=True)], schema=self._schema
+            [_as(column, field.type) for column, field in zip(made, self._schema, strict=True)], schema=self._schema
         )
 
 

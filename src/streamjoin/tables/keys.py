@@ -20,6 +20,7 @@ from streamjoin.plan.statistics import Values
 
 BLOCK = 1 << 10  # rows whose keys are put together in the nearest cache
 POSITION_BITS = 32  # of a packed word: the key stands above the position
+FAR = np.int64(1) << 40  # rows: more than there are
 HASH, FLOATS, INTEGERS = range(3)
 
 
@@ -112,25 +113,52 @@ def make_keys(columns, begin, end, packed, shift, words, counts):
     return ordered
 
 
+@inner
+def _read(values, column, order, begin, count):
+    """The values of a block of rows in an order, in float64: nothing but loads, so that many are under way at once."""
+    if column.kind == INTEGERS:
+        whole, bias = words_at(column.values, FAR), column.bias
+        if len(order):
+            for i in range(count):
+                values[i] = np.float64(whole[np.int64(order[begin + i])] + bias)
+        else:
+            for i in range(count):
+                values[i] = np.float64(whole[begin + i] + bias)
+    else:
+        numbers = doubles_at(column.values, FAR)
+        if len(order):
+            for i in range(count):
+                values[i] = numbers[np.int64(order[begin + i])]
+        else:
+            for i in range(count):
+                values[i] = numbers[begin + i]
+
+
 @njit(nogil=True, cache=True)
 def end_keys(starts, order, columns, bits, begin, end, out):
     """Where the intervals end that begin at some keys: the same cell, another place on the axis."""
-    column = columns[0]
-    for i in range(begin, end):
-        row = np.int64(order[i]) if len(order) else i
-        out[i] = (np.int64(starts[i]) >> bits << bits) + _place(column, row)
+    column, values = columns[0], np.empty(BLOCK)
+    low, scale, most = column.low, column.scale, column.most
+    for first in range(begin, end, BLOCK):
+        count = min(BLOCK, end - first)
+        _read(values, column, order, first, count)
+        for i in range(count):
+            out[first + i] = (np.int64(starts[first + i]) >> bits << bits) + np.int64(step(values[i], low, scale, most))
 
 
 @njit(nogil=True, cache=True)
 def places_of(columns, order, begin, end, out):
     """The values of rows in an order: steps of an axis or, if it has none, the values with its sign."""
-    column = columns[0]
-    for i in range(begin, end):
-        row = np.int64(order[i]) if len(order) else i
-        if column.most:
-            out[i] = _place(column, row)
-        else:
-            out[i] = _value(column, row) * column.scale
+    column, values = columns[0], np.empty(BLOCK)
+    low, scale, most = column.low, column.scale, column.most
+    for first in range(begin, end, BLOCK):
+        count = min(BLOCK, end - first)
+        _read(values, column, order, first, count)
+        for i in range(count):
+            if most:
+                out[first + i] = np.int64(step(values[i], low, scale, most))
+            else:
+                out[first + i] = values[i] * scale
 
 
 @njit(nogil=True, cache=True)

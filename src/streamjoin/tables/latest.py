@@ -6,6 +6,7 @@ import numpy as np
 
 from streamjoin.codegen.intrinsics import mix
 from streamjoin.codegen.jit import inner, njit
+from streamjoin.codegen.records import Record, Word
 
 FIRST = 1 << 10  # places of a hash table in the beginning
 
@@ -34,16 +35,16 @@ def place_of(words, row, known, slots):
 
 
 @njit(nogil=True, cache=True)
-def number_keys(words_s, keep_s, words_r, keep_r, numbers_s, numbers_r):
-    """Numbers the keys of s, and gives r the same ones; -1 where a row is not kept, or has a key that s has not."""
-    width, count = words_s.shape[1], 0
+def number_keys(words, keep, numbers):
+    """Numbers the keys of rows, -1 where a row is not kept. Returns the keys, their table and how many there are."""
+    width, count = words.shape[1], 0
     slots = np.full(FIRST, -1, np.int32)
     known = np.empty((FIRST // 2, width), np.int64)
-    for s in range(len(keep_s)):
-        numbers_s[s] = -1
-        if not keep_s[s]:
+    for row in range(len(keep)):
+        numbers[row] = -1
+        if not keep[row]:
             continue
-        at = place_of(words_s, s, known, slots)
+        at = place_of(words, row, known, slots)
         if slots[at] < 0:
             if count == len(known):
                 wider = np.empty((2 * count, width), np.int64)
@@ -52,32 +53,54 @@ def number_keys(words_s, keep_s, words_r, keep_r, numbers_s, numbers_r):
                 slots = np.full(4 * count, -1, np.int32)
                 for number in range(count):
                     slots[place_of(known, number, known, slots)] = number
-                at = place_of(words_s, s, known, slots)
-            known[count] = words_s[s]
+                at = place_of(words, row, known, slots)
+            known[count] = words[row]
             slots[at] = count
             count += 1
-        numbers_s[s] = slots[at]
-    for r in range(len(keep_r)):
-        numbers_r[r] = slots[place_of(words_r, r, known, slots)] if keep_r[r] else -1
-    return count
+        numbers[row] = slots[at]
+    return known, slots, count
 
 
 @njit(nogil=True, cache=True)
-def latest(numbers_r, order_r, limits, numbers_s, order_s, times, backwards, last, found):
-    """By row of r: the s of the same key that comes last among those up to its limit; -1 if there is none.
+def find_keys(words, keep, known, slots, begin, end, numbers):
+    """The numbers of keys that are known; -1 where a row is not kept, or its key is not known."""
+    for row in range(begin, end):
+        numbers[row] = slots[place_of(words, row, known, slots)] if keep[row] else -1
 
-    Both sides are gone through in their order, or from its end on: then it is the first one from the limit on. `last`
-    has a place for each key, all of them -1.
+
+class Stretch(Record):
+    """Some rows of r in their order, from a first to a last one, and those of s that come before or among them."""
+
+    first: Word
+    last: Word
+    first_s: Word  # those before it have come for all of these r
+    last_s: Word
+    backwards: Word  # 1: both orders are gone through from their ends
+
+
+@njit(nogil=True, cache=True)
+def latest(stretch, numbers_r, order_r, limits, numbers_s, order_s, times, last, found):
+    """By row of r: the s of the same key that comes last among those of the stretch up to its limit; -1: none does.
+
+    Both sides are gone through in their order, or from its end on: then it is the first one from the limit on. An order
+    of no length is that of the rows. `last` has a place for each key, all of them -1, and the last s in the end.
     """
-    n_r, n_s = len(order_r), len(order_s)
-    come = 0
-    for i in range(n_r):
-        r = order_r[n_r - 1 - i] if backwards else order_r[i]
-        while come < n_s:
-            s = order_s[n_s - 1 - come] if backwards else order_s[come]
-            if times[s] < limits[r] if backwards else times[s] > limits[r]:
+    n_r, n_s, backwards = len(limits), len(times), stretch.backwards
+    come = stretch.first_s
+    for i in range(stretch.first, stretch.last + 1):  # one more: whatever has not come yet comes
+        r = np.int64(0)
+        if i < stretch.last:
+            r = n_r - 1 - i if backwards else i
+            if len(order_r):
+                r = np.int64(order_r[r])
+        while come < stretch.last_s:
+            s = n_s - 1 - come if backwards else come
+            if len(order_s):
+                s = np.int64(order_s[s])
+            if i < stretch.last and (times[s] < limits[r] if backwards else times[s] > limits[r]):
                 break
             come += 1
             if numbers_s[s] >= 0:
                 last[numbers_s[s]] = s
-        found[r] = last[numbers_r[r]] if numbers_r[r] >= 0 else -1
+        if i < stretch.last:
+            found[r] = last[numbers_r[r]] if numbers_r[r] >= 0 else -1

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 
 from streamjoin.access.inequality import fill, levels_of, nothing_behind, top_of
 from streamjoin.codegen.records import Array
-from streamjoin.plan.shape import BOTH, REACH, SCAN, TREE, Axis, Shape
+from streamjoin.plan.shape import BOTH, MOST_STRIPS, SCAN, TREE, Axis, Shape
 from streamjoin.plan.statistics import Dimension, Ends, Values
 from streamjoin.tables.crew import Crew
 from streamjoin.tables.keys import digits, end_keys, hash_digits, places_of, widest
@@ -52,6 +52,10 @@ class Layout:
     offsets: tuple[int, ...]  # by how much keys of s lie above those of r, where partners may be
     tree: Tree | None = None
 
+    def without_order(self) -> Layout:
+        """The same for a search that asks for positions alone: its results want the memory."""
+        return replace(self, r=replace(self.r, order=None), s=replace(self.s, order=None))
+
 
 def lay_out(shape: Shape, r: Side, s: Side, dimensions: tuple[Dimension, ...], crew: Crew) -> Layout | None:
     """Sorts both sides; None if some interval is so long that strips are of no use."""
@@ -64,7 +68,9 @@ def lay_out(shape: Shape, r: Side, s: Side, dimensions: tuple[Dimension, ...], c
     ends = [[(dimension.r, dimension.s)[k] for dimension in dimensions] for k in (0, 1)]
     sides = [_sorted(shape, side, ends[k], k, crew) for k, side in enumerate((r, s))]
     tree = _tree(shape, sides[0], sides[1], dimensions, crew) if shape.kind == TREE else None
-    return Layout(sides[0], sides[1], offsets, tree)
+    # Ends and hashes have become keys; their memory is wanted for results.
+    found = [replace(side, side=replace(side.side, ends=(), key=None)) for side in sides]
+    return Layout(found[0], found[1], offsets, tree)
 
 
 def _offsets(shape: Shape, dimensions: tuple[Dimension, ...], crew: Crew) -> tuple[int, ...] | None:
@@ -72,17 +78,17 @@ def _offsets(shape: Shape, dimensions: tuple[Dimension, ...], crew: Crew) -> tup
     choices = []
     for axis, shift in zip(shape.strips, _shifts(shape), strict=True):
         dimension = dimensions[axis.dimension]
-        reach = []
+        strips = []
         for low, high in (dimension.s, dimension.r):
             assert low is not None and high is not None
             if low is high:
-                reach.append(0)
+                strips.append(0)
                 continue
             lows, highs = digits(low, axis, 0), digits(high, axis, 0)
-            reach.append(max(crew.each(widest, [(lows, highs, *part) for part in crew.cut(len(low))])))
-        if sum(reach) >= 2 * REACH:
+            strips.append(max(crew.each(widest, [(lows, highs, *part) for part in crew.cut(len(low))])))
+        if sum(strips) >= 2 * MOST_STRIPS:
             return None
-        choices.append([apart << shift for apart in range(-reach[0], reach[1] + 1)])
+        choices.append([apart << shift for apart in range(-strips[0], strips[1] + 1)])
     return tuple(sum(parts) for parts in product(*choices))
 
 

@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from streamjoin.codegen.pairs import (
     ENDS,
+    FAULT,
+    FAULT_WORDS,
     FIRST,
     HIGH,
     KEPT,
     KEY,
     LOW,
     ROWS,
-    TROUBLE,
-    TROUBLE_WORDS,
     PairProgram,
     is_point,
 )
@@ -26,6 +26,7 @@ from streamjoin.intake.prepare import overflow
 from streamjoin.plan.statistics import Ends, Values
 from streamjoin.tables.crew import Crew
 from streamjoin.tables.memory import room
+from streamjoin.tables.take import Move, take_values
 
 
 @dataclass(frozen=True)
@@ -52,16 +53,16 @@ def prepare(program: PairProgram, side: str, table: pa.Table, window: tuple[Arra
     bounds = program.bounds(side).bounds
 
     def compute(begin: int, end: int) -> int:
-        trouble = np.zeros(TROUBLE_WORDS, np.int64)
+        fault = np.zeros(FAULT_WORDS, np.int64)
         frame = np.zeros(ENDS + len(ends) + len(entry), np.int64)
-        frame[ROWS], frame[FIRST], frame[TROUBLE] = end - begin, begin, address(trouble)
+        frame[ROWS], frame[FIRST], frame[FAULT] = end - begin, begin, address(fault)
         frame[KEPT], frame[KEY] = address(rows) + begin * 4, address(key) + begin * 4
         frame[ENDS:] = [address(array) + begin * array.itemsize for array in (*computed, *entry)]
         count = int(bounds(address(frame)))
-        if trouble[0]:
-            row = begin + int(trouble[1])
+        if fault[0]:
+            row = begin + int(fault[1])
             values = tuple(column[row] for column in entry)
-            raise overflow(program, int(trouble[0]), {side: (program.entry[side], values)})
+            raise overflow(program, int(fault[0]), {side: (program.entry[side], values)})
         return count
 
     parts = crew.cut(n)
@@ -130,9 +131,7 @@ def taken(array: Array, order: Array | None, crew: Crew, out: Array | None = Non
         out[:] = array
         return out
     into = room(len(order), array.dtype) if out is None else out
-
-    def take(begin: int, end: int) -> None:
-        np.take(array, order[begin:end], out=into[begin:end], mode="clip")
-
-    crew.each(take, crew.cut(len(order)))
+    moves = Move.array(1)
+    moves[0].width, moves[0].source, moves[0].target = array.itemsize, address(array), address(into)
+    crew.each(lambda begin, end: take_values(moves, order[begin:end], begin), crew.cut(len(order)))
     return into

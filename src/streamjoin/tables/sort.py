@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from streamjoin.codegen.jit import njit
+from streamjoin.codegen.jit import inner, njit
 from streamjoin.codegen.records import Array
 from streamjoin.plan.shape import Axis
 from streamjoin.plan.statistics import Values
@@ -38,6 +38,22 @@ def deal_words(words, begin, end, shift, place, out):
         out[at] = word
 
 
+@inner
+def _places(words, begin, end, shift, counts):
+    """Where the words with each digit go, in `counts`; False if all of them have the same one."""
+    size = len(counts)
+    for k in range(size):
+        counts[k] = 0
+    for i in range(begin, end):
+        counts[(words[i] >> shift) & (size - 1)] += 1
+    if counts[(words[begin] >> shift) & (size - 1)] == end - begin:
+        return False
+    place = begin
+    for k in range(size):
+        counts[k], place = place, place + counts[k]
+    return True
+
+
 @njit(nogil=True, cache=True)
 def sort_words(words, other, starts, first, last, bits, digit, keys, order):
     """Sorts packed words of buckets first..last-1 by the lowest bits of their keys; the other array is room for that.
@@ -52,15 +68,8 @@ def sort_words(words, other, starts, first, last, bits, digit, keys, order):
         for shift in range(low, low + bits, digit):
             if end - begin < 2:
                 break
-            for k in range(size):
-                counts[k] = 0
-            for i in range(begin, end):
-                counts[(a[i] >> shift) & (size - 1)] += 1
-            if counts[(a[begin] >> shift) & (size - 1)] == end - begin:
+            if not _places(a, begin, end, shift, counts):
                 continue
-            place = begin
-            for k in range(size):
-                counts[k], place = place, place + counts[k]
             for i in range(begin, end):
                 k = (a[i] >> shift) & (size - 1)
                 at = counts[k]
@@ -95,15 +104,8 @@ def sort_buckets(keys, order, other_keys, other_order, starts, first, last, bits
         a, b, c, d = keys, order, other_keys, other_order
         moved = False
         for shift in range(0, bits, digit):
-            for k in range(size):
-                counts[k] = 0
-            for i in range(begin, end):
-                counts[(a[i] >> shift) & (size - 1)] += 1
-            if counts[(a[begin] >> shift) & (size - 1)] == end - begin:
+            if not _places(a, begin, end, shift, counts):
                 continue
-            place = begin
-            for k in range(size):
-                counts[k], place = place, place + counts[k]
             for i in range(begin, end):
                 k = (a[i] >> shift) & (size - 1)
                 at = counts[k]

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,25 +22,29 @@ from streamjoin.codegen.pairs import ANYWHERE, EACH, SAME_WIDTH, PairProgram
 from streamjoin.codegen.records import Array
 from streamjoin.errors import DataError, SchemaError
 from streamjoin.intake.frames import is_foreign_frame, to_arrow
+from streamjoin.intake.lifetimes import with_lifetimes
 from streamjoin.intake.prepare import compiling, times_of
+from streamjoin.kinds import BACKWARD, FORWARD, Take
 from streamjoin.options import TABLES, Options
 from streamjoin.plan.plan import Plan, make_plan
 from streamjoin.plan.shape import SCAN, Shape, Tables, shapes
 from streamjoin.plan.statistics import Dimension, equal_share
+from streamjoin.results.every_kind import Alone, KindJoin, Parts
 from streamjoin.results.kinds import none_matched, unmatched
-from streamjoin.results.reduce import count_pairs, mark
+from streamjoin.results.reduce import count_pairs, mark, take_by_time
 from streamjoin.results.rows import gather, side_by_side
 from streamjoin.results.schema import columns, result_schema
 from streamjoin.results.selected import Assembly, beside, needed
 from streamjoin.tables.asof import AS_OF, AsOf, possible
 from streamjoin.tables.crew import Crew, PerThread, crew
-from streamjoin.tables.gather import Piece, ResultRows, Tuples, in_order, rows_in_order
+from streamjoin.tables.gather import Piece, ResultRows, Tuples, in_order, rows_in_order, take_in_parts
 from streamjoin.tables.layout import Layout, lay_out
+from streamjoin.tables.memory import room
 from streamjoin.tables.prune import prune
-from streamjoin.tables.search import Test, Work, search, tasks
+from streamjoin.tables.search import Test, Work, search
 from streamjoin.tables.side import Side, prepare, taken
 from streamjoin.tables.sort import order_of
-from streamjoin.tables.validity import with_lifetimes
+from streamjoin.tables.tasks import tasks
 from streamjoin.tables.window import Places, on_axis, places
 
 SMALL = 1 << 15  # rows of both sides that one thread joins before others have begun
@@ -59,7 +64,7 @@ def join_tables(left: Any, right: Any, options: Options) -> Any:
     tables = {"r": to_arrow(left, "the left table (r)"), "s": to_arrow(right, "the right table (s)")}
     plan = make_plan(tables["r"].schema, tables["s"].schema, options.for_engine(TABLES), static=True)
     if options.ordered and plan.unit is None:
-        raise SchemaError(f"ordered=True {_timeless(plan)}")
+        raise SchemaError(f"ordered=True needs times, but {plan.timeless}")
     stats: dict[str, Any] = {} if options.stats is None else options.stats
     stats.update(algorithm=plan.algorithm, access=plan.access, workers=plan.workers)
     foreign = is_foreign_frame(left)
@@ -83,68 +88,59 @@ def join_tables(left: Any, right: Any, options: Options) -> Any:
     return gather((left, right), (tables["r"], tables["s"]), rows, result_schema(plan))
 
 
-def _timeless(plan: Plan) -> str:
-    """Why results have no times."""
-    if plan.lifetimes is not None:
-        return "does not go with valid(): a tuple that is valid for a while has no time"
-    return 'needs time columns; give time="ts"'
-
-
 def _join_kind(
     plan: Plan, frames: tuple[Any, Any], tables: dict[str, pa.Table], stats: dict[str, Any], ordered: bool
 ) -> Any:
     """The result of a join that hands out something else than all pairs with all columns."""
-    from streamjoin.results.every_kind import KindJoin
-
     if plan.kind.take.timely and plan.unit is None:
-        raise SchemaError(f'take="{plan.kind.take}" {_timeless(plan)}')
+        raise SchemaError(f'take="{plan.kind.take}" goes by time, but {plan.timeless}')
     both = tables["r"], tables["s"]
-    assembly = Assembly(frames, both, columns(plan))
-    if ALGORITHMS[plan.algorithm].engine != INLINE:
-        from streamjoin.tables.replay import Replayed
+    with _workers(plan, tables) as workers:
+        assembly = Assembly(frames, both, columns(plan), partial(take_in_parts, crew=workers))
+        if ALGORITHMS[plan.algorithm].engine != INLINE:
+            from streamjoin.tables.replay import Replayed
 
-        found = KindJoin(plan, both, Replayed(plan, tables, stats), ordered).run()
+            found = KindJoin(plan, both, Replayed(plan, tables, stats), ordered).run()
+        elif possible(plan):
+            found = KindJoin(plan, both, None, ordered).chosen(AsOf(plan, both, workers).partners()[:, None])
+            stats.update(comparisons=0, shape=AS_OF)
+        else:
+            join, kind = WholeJoin(plan, tables, workers), plan.kind
+            whole = kind.how.pairs and kind.take.every and not kind.aggregate
+            if whole and not ordered and not is_foreign_frame(frames[0]):
+                outer = join.outer(assembly)
+                stats.update(join.stats)
+                return outer
+            found = KindJoin(plan, both, join, ordered, join.count, join.choose).run()
+            stats.update(join.stats)
         return assembly.result(found.rows, found.aggregated)
-    kind = plan.kind
-    if possible(plan):
-        found = KindJoin(plan, both, None, ordered).chosen(AsOf(plan, both).partners()[:, None])
-        stats.update(comparisons=0, shape=AS_OF)
-        return assembly.result(found.rows, found.aggregated)
-    with _whole(plan, tables, stats) as join:
-        if (
-            kind.how.pairs
-            and kind.take.every
-            and not kind.aggregate
-            and not ordered
-            and not is_foreign_frame(frames[0])
-        ):
-            return join.outer(assembly)
-        found = KindJoin(plan, both, join, ordered, join.count).run()
-    return assembly.result(found.rows, found.aggregated)
 
 
 def _join(
     plan: Plan, tables: dict[str, pa.Table], stats: dict[str, Any], ordered: bool, numbers: bool
 ) -> pa.Table | Pairs:
     """The result, by time if it is to be `ordered`, or the row numbers of its pairs."""
-    with _whole(plan, tables, stats) as join:
-        if not ordered:
-            return join.numbers() if numbers else join.rows()
-        rows = join.by_time()
-        return rows if numbers else join.gathered(rows)
+    with _workers(plan, tables) as workers:
+        join = WholeJoin(plan, tables, workers)
+        found: pa.Table | Pairs
+        if ordered:
+            rows = join.by_time()
+            found = rows if numbers else join.gathered(rows)
+        else:
+            found = join.numbers() if numbers else join.rows()
+    stats.update(join.stats)
+    return found
 
 
 @contextmanager
-def _whole(plan: Plan, tables: dict[str, pa.Table], stats: dict[str, Any]) -> Iterator[WholeJoin]:
-    """The join on as many cores as pay; what it did goes to `stats`."""
+def _workers(plan: Plan, tables: dict[str, pa.Table]) -> Iterator[Crew]:
+    """As many workers as pay."""
     for side, table in tables.items():
         if table.num_rows >= MOST:
             raise DataError(f"{side} has {table.num_rows:,} rows, more than 32 bits count; join it in parts")
     small = sum(table.num_rows for table in tables.values()) <= SMALL
     with crew(1 if small else plan.workers) as workers:
-        join = WholeJoin(plan, tables, workers)
-        yield join
-    stats.update(comparisons=join.comparisons, shape=join.shape.kind, steps=join.seconds)
+        yield workers
 
 
 @dataclass(frozen=True)
@@ -179,7 +175,9 @@ def prepared(plan: Plan, tables: dict[str, pa.Table], workers: Crew) -> Prepared
         """In which tuples are intervals; the window is the last one, unless all pairs lie in it."""
         found = [Dimension(str(dimension), r.ends[d], s.ends[d]) for d, dimension in enumerate(program.dimensions)]
         until = r.window[1] if len(r.window) > 1 else None
-        time = on_axis(replace(window, since=r.window[0], until=until, at=s.window[0]))
+        same = r.window[0] is window.since and s.window[0] is window.at
+        extremes = window.extremes if same else None
+        time = on_axis(replace(window, since=r.window[0], until=until, at=s.window[0], extremes=extremes))
         return (*found, Dimension("time", *time)) if time is not None else tuple(found)
 
     r = prepare(program, "r", tables["r"], window.of_r, workers)
@@ -199,7 +197,7 @@ class WholeJoin:
 
     def __init__(self, plan: Plan, tables: dict[str, pa.Table], workers: Crew) -> None:
         self.plan, self.tables, self.crew = plan, tables, workers
-        self.comparisons = 0
+        self.compared: list[int] = []  # by task
         self.seconds: dict[str, float] = {}
         with self._timed("prepare"):
             known = prepared(plan, tables, workers)
@@ -214,6 +212,17 @@ class WholeJoin:
         swept = known.known.dimensions[axis.dimension] if axis else None
         points = (True, True) if swept is None else (swept.is_point("r"), swept.is_point("s"))
         self._tasks = tasks(self.shape, self._layout, points, workers)
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What it did."""
+        return {
+            "comparisons": sum(self.compared),
+            "tasks": len(self.compared),
+            "largest_task": max(self.compared, default=0),
+            "shape": self.shape.kind,
+            "steps": self.seconds,
+        }
 
     @contextmanager
     def _timed(self, step: str) -> Iterator[None]:
@@ -258,6 +267,7 @@ class WholeJoin:
     def rows(self) -> pa.Table:
         """The rows of all pairs."""
         r, s = self._tuples(self.shape.candidates)
+        self._layout = self._layout.without_order()  # which these have, if they need it
         rows = ResultRows(r, s, result_schema(self.plan))
         return rows.table(self._search(r, s, rows.put))
 
@@ -272,12 +282,61 @@ class WholeJoin:
     def count(self) -> Array:
         """By row of r: how many partners it has."""
         r, s = self._tuples(0)
-        threads = self.parts(lambda: np.zeros(len(self._layout.r.side), np.uint32))
+        threads = self._by_r(lambda: np.zeros(len(self._layout.r.side), np.uint32))
         self._search(r, s, lambda a, b: count_pairs(threads.mine(), a))
-        counts = np.zeros(self.tables["r"].num_rows, np.int64)
-        every = np.arange(len(self._layout.r.side), dtype=np.uint32)
-        counts[r.numbers(every)] = np.sum(threads.all(), axis=0, dtype=np.int64)
-        return counts
+        first, *others = threads.all()
+        for other in others:
+            first += other
+        return self._for_rows(r, first, 0)
+
+    def choose(self, take: Take) -> Array:
+        """By row of r: the partner that is taken by time, -1 if it has none."""
+        r, s = self._tuples(0)
+        if self._windowed and self._window.until is None:
+            times_r, times_s = r.window[0], s.window[0]
+        else:
+            times_r, times_s = (
+                taken(times_of(self.plan, side, self.tables[side]), tuples.rows, self.crew)
+                for side, tuples in zip("rs", (r, s), strict=True)
+            )
+        for times in (times_r, times_s):
+            times.flags.writeable = False  # as those of Arrow: kernels are compiled for these
+        numbers = np.zeros(0, np.uint32) if s.rows is None else s.rows
+        ways = take.name != FORWARD, take.name != BACKWARD
+        threads = self._by_r(lambda: (np.full(len(times_r), -1), room(len(times_r), np.uint64)))
+
+        def consume(a: Array, b: Array) -> None:
+            take_by_time(*threads.mine(), a, b, times_r, times_s, numbers, *ways)
+
+        self._search(r, s, consume)
+        best, *others = threads.all()
+
+        def settle(begin: int, end: int) -> None:
+            for other, _ in others:
+                own = np.flatnonzero(other[begin:end] >= 0) + begin
+                pairs = own.astype(np.uint32), other[own].astype(np.uint32)
+                take_by_time(*best, *pairs, times_r, times_s, numbers, *ways)
+            part = best[0][begin:end]
+            if len(numbers):
+                np.copyto(part, numbers[part], where=part >= 0)
+
+        self.crew.each(settle, self.crew.cut(len(times_r)))
+        return self._for_rows(r, best[0], -1)
+
+    def _by_r(self, make: Callable[[], T]) -> Parts[T]:
+        """What is kept by position of r: one for all threads if each r belongs to a single task."""
+        owned = all(task.of_r and task.offsets for task in self._tasks)
+        return Alone(make) if owned else PerThread(make)
+
+    def _for_rows(self, r: Tuples, values: Array, missing: int) -> Array:
+        """Values by position of r as values by row, with one for rows that have no position."""
+        found = np.full(self.tables["r"].num_rows, missing, np.int64)
+
+        def put(begin: int, end: int) -> None:
+            found[slice(begin, end) if r.rows is None else r.rows[begin:end]] = values[begin:end]
+
+        self.crew.each(put, self.crew.cut(len(values)))
+        return found
 
     def outer(self, assembly: Assembly) -> pa.Table:
         """The rows of all pairs with the wanted columns, and those without a partner on the sides that are kept."""
@@ -290,7 +349,7 @@ class WholeJoin:
         fields = [field.with_name(f"{side}.{field.name}") for side, table in payload.items() for field in table.schema]
         rows = ResultRows(r, s, pa.schema(fields))
 
-        def made(a: Array, b: Array) -> Piece:
+        def made(a: Array, b: Array) -> list[Piece]:
             for side, positions in enumerate((a, b)):
                 if keeps[side]:
                     mark(matched[side], positions)
@@ -332,5 +391,5 @@ class WholeJoin:
         parts: list[list[T]] = [[] for _ in self._tasks]
         work = Work(self.program, self._test, self._layout, (r, s), self._window.lower, self._window.width)
         with self._timed("search"):
-            self.comparisons = search(work, self._tasks, lambda task, a, b: parts[task].append(made(a, b)), self.crew)
+            self.compared = search(work, self._tasks, lambda task, a, b: parts[task].append(made(a, b)), self.crew)
         return [part for task in parts for part in task]

@@ -30,6 +30,7 @@ class Places:
     lower: int
     width: int
     at: Array
+    extremes: tuple[int, int, int, int] | None = None  # of `since` and `at`, if they are known: least, greatest
 
     @property
     def of_r(self) -> tuple[Array, ...]:
@@ -62,9 +63,10 @@ def _by_time(window: Window, times_r: Array, times_s: Array) -> Places:
     differences = window.differences("r")
     if differences is not None and len(times_r) and len(times_s):
         lower, upper = differences
-        ends = [int(times_r.min()) + lower, int(times_r.max()) + upper, int(times_s.min()), int(times_s.max())]
+        extremes = int(times_r.min()), int(times_r.max()), int(times_s.min()), int(times_s.max())
+        ends = extremes[0] + lower, extremes[1] + upper, extremes[2], extremes[3]
         if min(ends) >= SINCE_EVER and max(ends) <= FOREVER and max(ends) - min(ends) < FAR:
-            return Places(times_r, None, lower, upper - lower, times_s)
+            return Places(times_r, None, lower, upper - lower, times_s, extremes)
     since, until = window.bounds("r", times_r if times_r.flags.writeable else times_r.copy(), 0)
     return Places(since, until, 0, 0, times_s)
 
@@ -74,9 +76,10 @@ def on_axis(window: Places) -> tuple[Ends, Ends] | None:
     since, until, at = window.since, window.until, window.at
     if not len(since) or not len(at):
         return None
-    first, last = int(at.min()), int(at.max())
-    latest = int(since.max()) + window.lower
-    earliest = int(since.min()) + window.lower + window.width if until is None else int(until.min())
+    extremes = window.extremes or (int(since.min()), int(since.max()), int(at.min()), int(at.max()))
+    oldest, newest, first, last = extremes
+    latest = newest + window.lower
+    earliest = oldest + window.lower + window.width if until is None else int(until.min())
     if latest <= first and earliest >= last:
         return None
     if until is None:

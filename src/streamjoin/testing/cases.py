@@ -27,6 +27,8 @@ from streamjoin.testing.oracle import (
     RowInterval,
     TumblingRows,
     TumblingTime,
+    Valid,
+    Validity,
     Window,
 )
 
@@ -218,7 +220,7 @@ def within(window: Window, unit: str = "") -> Any:
         return to_sql(b.e) if isinstance(b, Bound) else size(b)
 
     match window:
-        case Everything():
+        case Everything() | Valid():
             return None
         case RowInterval(lower, upper, most):
             limit = {} if most is None else {"most": size(most)}
@@ -236,6 +238,33 @@ def within(window: Window, unit: str = "") -> Any:
         case TumblingRows(n):
             return sj.tumbling(rows=n)
     raise TypeError(window)
+
+
+def lasting(side: str, rows: list[Row]) -> list[Row]:
+    """The rows with a column `until`: from their time on they are valid for a while, or without an end.
+
+    >>> lasting("r", [{"t": 5, "w": 2}, {"t": 5, "w": None}])
+    [{'t': 5, 'w': 2, 'until': 9}, {'t': 5, 'w': None, 'until': None}]
+    """
+    wide = "w" if side == "r" else "tol"
+    return [{**row, "until": None if (w := row[wide]) is None or w < 0 else row["t"] + 2 * w} for row in rows]
+
+
+LASTING = {side: schema.append(pa.field("until", pa.int64())) for side, schema in SCHEMAS.items()}
+
+
+def time(window: Window, unit: str = "") -> Any:
+    """The time columns of rows, or what they have instead under the oracle's window of validity."""
+    if not isinstance(window, Valid):
+        return "t"
+
+    def asked(validity: Validity | None) -> Any:
+        if validity is None:
+            return "t"
+        most = f"{validity.most} {unit}" if unit and validity.most is not None else validity.most
+        return sj.valid(validity.start, validity.stop, closed=validity.closed, most=most)
+
+    return asked(window.r), asked(window.s)
 
 
 def swapped(case: Case) -> Case:

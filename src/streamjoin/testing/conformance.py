@@ -20,9 +20,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from streamjoin.testing import verdict
-from streamjoin.testing.cases import CASES, SCHEMAS, Case, R, S, within
+from streamjoin.testing.cases import CASES, LASTING, SCHEMAS, Case, R, S, time, within
 from streamjoin.testing.kinds import INNER, Kind
-from streamjoin.testing.oracle import Arrival, Progress, Row, Window, arrivals_of_tables, split_late
+from streamjoin.testing.oracle import Arrival, Progress, Row, Valid, Window, arrivals_of_tables, split_late
 from streamjoin.testing.results import Result, may_come_out
 from streamjoin.testing.rows import to_batch, to_table
 
@@ -147,11 +147,16 @@ class StreamJoin:
     kind: Kind = INNER
 
     @property
+    def schemas(self) -> dict[str, pa.Schema]:
+        """Of both sides."""
+        return LASTING if isinstance(self.window, Valid) else SCHEMAS
+
+    @property
     def options(self) -> dict[str, Any]:
         """As `streamjoin.Join` takes it."""
-        out = {"r": R, "s": S, "on": self.case.on, **_windowed(self.window)}
+        out = {**self.schemas, "on": self.case.on, **_windowed(self.window)}
         if self.timed:
-            out |= {"time": "t", "max_delay": self.max_delay}
+            out |= {"time": time(self.window), "max_delay": self.max_delay}
         return out | {"ordered": self.ordered, "punctuations": self.punctuations} | self.kind.options
 
     @property
@@ -177,19 +182,20 @@ class StreamJoin:
     def watch(self, engine: Engine) -> list[tuple[int, Any]]:
         """As `feed`, and beside everything that came out the number of steps that had been taken by then."""
         push = {"r": engine.push_r, "s": engine.push_s}
-        whole = {side: to_batch([row for at, row in self.arrivals if at == side], SCHEMAS[side]) for side in push}
+        schemas = self.schemas
+        whole = {side: to_batch([row for at, row in self.arrivals if at == side], schemas[side]) for side in push}
         done = dict.fromkeys(push, 0)
         out: list[tuple[int, Any]] = []
         for taken, step in enumerate(self.steps, 1):
             match step:
                 case Push(side, rows):
                     cut = whole[side].slice(done[side], len(rows))
-                    push[side](cut if self.sliced else to_batch(rows, SCHEMAS[side]))
+                    push[side](cut if self.sliced else to_batch(rows, schemas[side]))
                     done[side] += len(rows)
                 case Poll(timeout):
                     out += [(taken, item) for item in engine.poll(timeout)]
-                case Advance(side, time):
-                    engine.advance(**{side: time})  # type: ignore[attr-defined]  # asked for by whoever drew the steps
+                case Advance(side, moment):
+                    engine.advance(**{side: moment})  # type: ignore[attr-defined]  # asked for by whoever drew the steps
         engine.close()
         return out + [(len(self.steps) + 1, item) for item in engine.poll(0.0)]
 
@@ -237,8 +243,8 @@ class StreamJoin:
                     for row in pushed:
                         rows[side] += not self.timed or row["t"] >= marks[side]
                         marks[side] = max(marks[side], row["t"] - self.max_delay) if self.timed else -math.inf
-                case Advance(side, time):
-                    marks[side] = max(marks[side], time)
+                case Advance(side, moment):
+                    marks[side] = max(marks[side], moment)
         return Progress(rows, marks)
 
     def _hopeless(self, found: Result) -> bool:

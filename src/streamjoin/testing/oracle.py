@@ -183,7 +183,7 @@ class TumblingRows(RowWindow):
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of time, each end in it or not."""
+    """A range of time, each end in it or not."""
 
     low: float
     high: float
@@ -208,16 +208,19 @@ class Span:
 
 @dataclass(frozen=True)
 class Validity:
-    """The two columns between which a row is valid; a null end is open."""
+    """The two columns between which a row is valid; a null end is open. It is so for `most` at most."""
 
     start: str
     stop: str
     closed: str = "left"
+    most: int | None = None
 
     def span(self, row: Row) -> Span:
         low, high = row[self.start], row[self.stop]
         if low is not None and high is not None and low > high:
             raise ValueError(f"{self.start} {low} above {self.stop} {high}")
+        if self.most is not None:
+            high = low + self.most if high is None else min(high, low + self.most)
         return Span(
             -math.inf if low is None else low,
             math.inf if high is None else high,
@@ -233,13 +236,19 @@ class Valid(TimeWindow):
     r: Validity | None
     s: Validity | None
 
+    def span(self, side: str, t: Tuple) -> Span:
+        own = self.r if side == "r" else self.s
+        return own.span(t.row) if own else Span(t.time, t.time)
+
     def holds(self, r: Tuple, s: Tuple) -> bool:
-        one = self.r.span(r.row) if self.r else Span(r.time, r.time)
-        two = self.s.span(s.row) if self.s else Span(s.time, s.time)
+        one, two = self.span("r", r), self.span("s", s)
         return not (one.empty or two.empty or one.cut(two).empty)
 
     def reach(self, side: str, t: Tuple) -> float:
-        return math.inf
+        """A partner comes when it begins, which is before this one ends, or then if both have that instant."""
+        own, other = self.span(side, t), self.s if side == "r" else self.r
+        both = own.with_high and (other is None or other.closed in ("left", "both"))
+        return own.high - (not both)
 
     def mirrored(self) -> Valid:
         return Valid(self.s, self.r)

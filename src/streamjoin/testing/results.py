@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from streamjoin.testing.oracle import Arrival, OfPair, Progress, RowWindow, Times, Tuple, Window, streams_of
+from streamjoin.testing.oracle import Arrival, OfPair, Progress, RowWindow, Times, Tuple, Valid, Window, streams_of
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,8 @@ def results(
     met: set[int] = set()  # positions of the s with a partner
     for r in streams["r"]:
         partners = [s for s in streams["s"] if window.holds(r, s) and on(r.row, s.row)]
+        if isinstance(window, Valid):  # what is valid for a while has no time that a tie could be decided by
+            partners = [replace(s, time=r.time) for s in partners]
         met |= {s.position for s in partners}
         if aggregate is not None:
             if partners or how == "left":

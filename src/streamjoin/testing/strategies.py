@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streamjoin.errors import UnsupportedError
-from streamjoin.testing.cases import CASES, CODES, Bound, Case, r, s, stream_of
+from streamjoin.testing.cases import CASES, CODES, Bound, Case, lasting, r, s, stream_of
 from streamjoin.testing.conformance import Advance, Poll, Push, Step, StreamJoin, TableJoin
 from streamjoin.testing.expressions import op
 from streamjoin.testing.kinds import INNER, Kind
-from streamjoin.testing.oracle import Everything, Interval, Last, Row, RowInterval, TumblingRows, TumblingTime, Window
+from streamjoin.testing.oracle import (
+    Everything,
+    Interval,
+    Last,
+    Row,
+    RowInterval,
+    TumblingRows,
+    TumblingTime,
+    Valid,
+    Validity,
+    Window,
+)
 
 try:
     from hypothesis import given as given
@@ -59,6 +70,19 @@ def row_windows(most: Sequence[int | None] = (None, 2, 20)) -> Windows:
     return below | st.builds(RowInterval, st.integers(-3, 0), st.just(TOLERANCE), limits)
 
 
+def _validity(most: int) -> st.SearchStrategy[Validity]:
+    closed = st.sampled_from(["left", "left", "right", "both", "neither"])
+    return st.builds(Validity, st.just("t"), st.just("until"), closed, st.just(most))
+
+
+@st.composite
+def validities(draw: st.DrawFn) -> Valid:
+    """A side, or both, whose rows are valid from their time on; see `cases.lasting`."""
+    which, most = draw(st.sampled_from(["s", "r", "rs"])), draw(st.sampled_from([4, 5, 20]))
+    r, s = (draw(_validity(most)) if side in which else None for side in "rs")
+    return Valid(r, s)
+
+
 @st.composite
 def table_joins(
     draw: st.DrawFn,
@@ -95,7 +119,10 @@ def stream_joins(
     `delays` are the values of max_delay; from 6 on nothing is late. `orders` as in `table_joins`; ordered or not, the
     engine may be asked for punctuations. `advances=False` is for an engine without `advance`.
     """
+    window = draw(windows)
     rest = {side: draw(stream(side)) for side in ("r", "s")}
+    if isinstance(window, Valid):
+        rest = {side: lasting(side, rows) for side, rows in rest.items()}
     favourite = draw(st.sampled_from([None, "r", "s"]))
     steps: list[Step] = []
     while rest["r"] or rest["s"]:
@@ -115,7 +142,7 @@ def stream_joins(
     ordered = timed and draw(st.sampled_from(orders))
     return StreamJoin(
         draw(st.sampled_from(cases)),
-        draw(windows),
+        window,
         steps,
         timed=timed,
         max_delay=draw(st.sampled_from(delays)) if timed else 0,

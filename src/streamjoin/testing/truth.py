@@ -19,15 +19,15 @@ from streamjoin.predicate.tree import Node, to_sql
 
 _EVALUATE = """
 @njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)
-def evaluate_{k}(entry_r, boxes_r, key_r, entry_s, boxes_s, key_s, r, s, origin, truth, trouble):
+def evaluate_{k}(entry_r, boxes_r, key_r, entry_s, boxes_s, key_s, r, s, origin, truth, fault):
     width = np.zeros(len(origin), np.float32)
     keep_r, keep_s = np.zeros(len(key_r), np.bool_), np.zeros(len(key_s), np.bool_)
-    compute_r_{k}(entry_r, len(key_r), origin, keep_r, boxes_r[0], boxes_r[1], boxes_r[2], width, key_r, trouble)
-    compute_s_{k}(entry_s, len(key_s), origin, keep_s, boxes_s[0], boxes_s[1], boxes_s[2], width, key_s, trouble)
+    compute_r_{k}(entry_r, len(key_r), origin, keep_r, boxes_r[0], boxes_r[1], boxes_r[2], width, key_r, fault)
+    compute_s_{k}(entry_s, len(key_s), origin, keep_s, boxes_s[0], boxes_s[1], boxes_s[2], width, key_s, fault)
     for i in range(len(keep_r)):
         for j in range(len(keep_s)):
             if keep_r[i] and keep_s[j]:
-                truth[i, j] = matches_{k}(r, i, s, j, trouble)
+                truth[i, j] = matches_{k}(r, i, s, j, fault)
 
 """
 
@@ -64,12 +64,12 @@ def _truth(program: Program, evaluate: Callable[..., None], tables: dict[str, pa
         # An empty tuple has no type to compile for; any array will do in its place.
         arguments += [entry or (key,), boxes, key]
     truth = np.zeros((tables["r"].num_rows, tables["s"].num_rows), np.bool_)
-    trouble = np.zeros(FAULT_WORDS, np.int64)
-    evaluate(*arguments, stored["r"], stored["s"], np.zeros(dims), truth, trouble)
-    if trouble[0]:
-        rows = dict(zip("rs", trouble[1:], strict=True))
+    fault = np.zeros(FAULT_WORDS, np.int64)
+    evaluate(*arguments, stored["r"], stored["s"], np.zeros(dims), truth, fault)
+    if fault[0]:
+        rows = dict(zip("rs", fault[1:], strict=True))
         found = {s: (program.stored[s], tuple(column[rows[s]] for column in stored[s])) for s in "rs"}
-        raise overflow(program, int(trouble[0]), found)
+        raise overflow(program, int(fault[0]), found)
     (lo_r, hi_r, key_r), (lo_s, hi_s, key_s) = prepared["r"], prepared["s"]
     touch = ((lo_r[:, :, None] <= hi_s[:, None, :]) & (lo_s[:, None, :] <= hi_r[:, :, None])).all(axis=0)
     touch &= key_r[:, None] == key_s[None, :]

@@ -14,11 +14,11 @@ from streamjoin.engine import PerSide, Sink
 from streamjoin.interrupts import Thread, await_end
 from streamjoin.threads.ring import await_blocks, give_back, ready
 
-PAUSE = 0.0005  # seconds between two looks while the workers come to their end
+PAUSE = 0.0005  # seconds between two polls while the workers stop
 
 
 class Collector:
-    """A thread that hands pairs of tuple numbers to the sink, and tells it up to where they are complete."""
+    """A thread that passes pairs of tuple numbers to the sink, and reports how far they are complete."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Collector:
             self._failed(error)
 
     def _vacuum(self) -> None:
-        """Takes what is there, at most one round of blocks of each worker: a fast one must not hold up the others."""
+        """Takes what is ready, at most one round of blocks per worker: a fast worker must not delay the others."""
         for node, queue in enumerate(self._queues):
             for _ in range(self._counts.shape[1]):
                 block = ready(queue)

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from streamjoin.access import ACCESSES
+from streamjoin.access.choosing import in_use
 from streamjoin.access.scan import scan_of
 from streamjoin.access.tape import Tape
 from streamjoin.access.tuples import Tuples
@@ -22,14 +22,12 @@ from streamjoin.codegen.records import Array
 from streamjoin.engine import Engine, PerSide, Setup, Sink, Taken
 from streamjoin.intake.arrive import write_down
 from streamjoin.intake.direct import Direct
-from streamjoin.intake.packed import PackedRows
 from streamjoin.intake.prepare import Intake
 from streamjoin.plan.plan import Plan
-from streamjoin.results.plain import PlainRows
+from streamjoin.results.small_push import SmallPush
 from streamjoin.threads.feed import FEEDS
 from streamjoin.threads.runtime import Local, Runtime
 from streamjoin.windows import FOREVER, SINCE_EVER
-from streamjoin.windows.watermark import Watermark
 
 FIRST_ROOM = 1 << 14  # tuples on a tape in the beginning
 ANNOUNCED = 64  # expired tuples that are worth a message
@@ -79,7 +77,7 @@ class Driver(Engine):
         self._feed = FEEDS[self._algorithm.feed](self._topology, self.runtime, setup.batch)
         self._write_down = write_down.compiled
         self._direct = [
-            Direct(plan, intake, side, tape.address) if not tape.blocks and Direct.serves(plan, intake, side) else None
+            Direct(plan, intake, side, tape.address) if not tape.blocks and Direct.serves(plan, side) else None
             for side, tape in enumerate(self.tapes)
         ]
 
@@ -109,24 +107,21 @@ class Driver(Engine):
             begin += count
         self.check()
 
-    def push(
-        self,
-        side: int,
-        batch: pa.RecordBatch | PackedRows,
-        watermark: Watermark,
-        taken: Taken,
-        rows: PlainRows | None = None,
-    ) -> int | None:
+    def push(self, asked: SmallPush, taken: Taken) -> int | None:
         """Writes a small batch onto the tape without preparing it, if it can be done."""
-        direct, tape, n = self._direct[side], self.tapes[side], batch.num_rows
-        if direct is None or self._make_room(side, n) < n or not direct.describe(batch, watermark, tape.head, rows):
+        side, n = asked.side, asked.batch.num_rows
+        direct, tape = self._direct[side], self.tapes[side]
+        if direct is None or self._make_room(side, n) < n:
+            return None
+        if not direct.describe(asked.batch, asked.watermark, tape.head, asked.rows):
             return None
         if not self._write_down(direct.address):
             return None
-        newest = direct.newest
-        taken(newest, None, None, direct.nulls)
+        newest = asked.newest = direct.newest
+        asked.nulls = direct.nulls
+        taken(asked)
         first, tape.head = tape.head, tape.head + n
-        watermark.reach(newest)
+        asked.watermark.advance_to(newest)
         if first // tape.batch == (tape.head - 1) // tape.batch:
             self._sides[side].pieces.append((tape.head, newest))
         else:
@@ -289,6 +284,10 @@ class Driver(Engine):
         """Live tuples of r and of s."""
         r, s = (stop - first for first, stop in (self._live(0), self._live(1)))
         return r, s
+
+    @property
+    def access(self) -> str:
+        return in_use(self._plan.access, (segment for local in self.runtime.locals for segment in local.segments))
 
     def nbytes(self, side: int) -> int:
         return self.tapes[side].nbytes + sum(local.segments[side].nbytes for local in self.runtime.locals)

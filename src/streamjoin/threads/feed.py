@@ -26,16 +26,16 @@ class Dealt:
         self._total = [0, 0]
 
     def _entries(self, direction: int) -> Array:
-        """The queues through which the driver sends in a direction."""
+        """The driver's queues for one direction."""
         nodes = self._topology.entries[direction]
         return np.array([self._runtime.queue(node, direction) for node in nodes], np.int64)
 
     def _entry(self, node: int, side: int) -> int:
-        """Through which of a side's entries tuples come to a node."""
+        """The entry of a side through which tuples reach a node."""
         return self._topology.way[node][side] if len(self._queues[side]) > 1 else 0
 
     def room(self, side: int) -> int:
-        """Messages that can be sent now, whichever entry they go to."""
+        """Messages that can be sent now to any entry."""
         return min(self._runtime.room(queue) for queue in self._queues[side].tolist())
 
     def arrive(self, side: int, first: int, stop: int, window: tuple[int, int]) -> None:
@@ -47,22 +47,22 @@ class Dealt:
         self._runtime.feed(self._queues[side], side, first, stop)
 
     def expire(self, side: int, stop: int, horizon: int) -> None:
-        """Tells the ends against which a stream flows what of it has expired."""
+        """Sends expiries of a stream to the nodes at the far end of its flow."""
         for queue in self._queues[1 - side].tolist():
             self._runtime.send(queue, kind=EXPIRY, side=side, stop=stop, horizon=horizon)
 
     def progress(self) -> tuple[int, int]:
-        """By side: tuples below have been compared with everything that came before."""
+        """By side: tuples below this number have been compared with all earlier ones."""
         total = tuple(self._total)  # before what was sent, which is read before the status
         r, s = self._lowest("finished", total)
         return r, s
 
     def needed_from(self, side: int, window: tuple[int, int]) -> int:
-        """Tuples of a side below are read by no worker any more. `window`: those that have not expired."""
+        """No worker reads tuples of a side below this number. `window`: those that have not expired."""
         return self._lowest("needed_from", (window[1], window[1]))[side]
 
     def _lowest(self, what: str, total: tuple[int, ...]) -> list[int]:
-        """By side: the lowest word of a status, of nodes that have not come to the end of what was sent to them."""
+        """By side: the lowest value of a status word among the nodes that still have messages to process."""
         sent, lowest = [some.tolist() for some in self._sent], list(total)
         for node, words in enumerate(self._runtime.status()[what].tolist()):
             for side, word in enumerate(words):
@@ -87,7 +87,7 @@ class Everyone(Dealt):
 
 
 class Shares(Everyone):
-    """Every worker gets all arrivals, each with a share of the other window. It gets no expiry messages."""
+    """Every worker gets all arrivals, each with a share of the other window, and no expiry messages."""
 
     def arrive(self, side: int, first: int, stop: int, window: tuple[int, int]) -> None:
         queues, batch = self._queues[side].tolist(), self._stripe
@@ -101,7 +101,7 @@ class Shares(Everyone):
         pass
 
     def needed_from(self, side: int, window: tuple[int, int]) -> int:
-        """A worker that has done all it was sent will never again ask for what has expired."""
+        """A worker that has processed all its messages never reads expired tuples again."""
         lowest, status = window[0], self._runtime.status()
         for finished, needed in zip(status["finished"].tolist(), status["needed_from"][:, side].tolist(), strict=True):
             if any(done < sent[0] for done, sent in zip(finished, self._sent, strict=True)):

@@ -133,13 +133,13 @@ class Runtime:
             self.fail(error)
 
     def _make_room(self, k: int) -> None:
-        """For the insertion at which a worker stopped."""
+        """Makes room for the insertion that a worker stopped at."""
         actions = self._actions[k]
         body = actions.each[actions.done].body
         self.locals[k].segments[body.side].make_room(int(body.stop - body.first))
 
     def _explain(self, k: int) -> Exception:
-        """The error behind a predicate that could not be computed."""
+        """The error of a predicate that failed."""
         local, failed = self.locals[k], int(self._workers[k].failed)
         if failed == worker.EXCEPTION:
             return PredicateError(
@@ -153,7 +153,7 @@ class Runtime:
         return error
 
     def fail(self, error: BaseException) -> None:
-        """Stops everything with an error, without waiting for it; the first one counts."""
+        """Stops all workers with an error and does not wait. The first error counts."""
         if self.failure is None:
             self.failure = error
         self._tell(ABORT)
@@ -171,7 +171,7 @@ class Runtime:
         worker.order(address(self._control), order, address(self._eventcounts), len(self._eventcounts))
 
     def prefill(self, on: bool) -> None:
-        """Whether arrivals are stored without being compared."""
+        """Switches between storing arrivals only and comparing them, too."""
         write_word(address(self._control) + Control.offset("prefill"), int(on))
 
     def send(
@@ -187,13 +187,13 @@ class Runtime:
         horizon: int = 0,
         needed_from: int = 0,
     ) -> None:
-        """A message from the driver into a queue, unless the join has failed."""
+        """Sends a message from the driver, unless the join has failed."""
         while not ring.send(queue, *self._shared, kind, side, first, stop, low, high, horizon, needed_from):
             if self.failure is not None:
                 return
 
     def feed(self, queues: Array, side: int, first: int, stop: int) -> None:
-        """Arrivals from the driver, cut into batches, stripe by stripe to the given queues."""
+        """Sends arrivals in batches, stripe by stripe, to the given queues."""
         tape = self.tapes[0]
         while first < stop and self.failure is None:
             first = ring.feed(queues, *self._shared, side, first, stop, tape.batch, tape.stripe)
@@ -207,13 +207,13 @@ class Runtime:
         return int(read_word(queue + Queue.offset("head")) - read_word(queue + Queue.offset("tail")))
 
     def status(self) -> Array:
-        """What the nodes let others know: a copy, which does not change."""
+        """A snapshot of the status of all nodes."""
         seen = Status.array(self.topology.nodes)
         worker.copy_words(address(self._status), address(seen), seen.nbytes // 8)
         return seen
 
     def quiet(self, patient: bool) -> bool:
-        """Has everything come to rest? If `patient`, waits for it."""
+        """Are all workers idle? If `patient`, waits until they are."""
         shared = address(self._queues), address(self._status), self.topology.nodes, address(self._control)
         while not worker.quiet(*shared, patient):
             if not patient or self.failure is not None:
@@ -221,7 +221,7 @@ class Runtime:
         return True
 
     def grow(self, side: int, released: int) -> None:
-        """More room on a tape. Everything is at rest."""
+        """Enlarges a tape. All workers are idle."""
         self._stop()
         self.tapes[side].resize(released, 2 * self.tapes[side].most)
         for local in self.locals:
@@ -230,11 +230,11 @@ class Runtime:
 
     @property
     def completed(self) -> PerSide:
-        """All pairs among tuples below these numbers are with the sink."""
+        """The sink has all pairs among tuples below these numbers."""
         return self._collector.completed
 
     def finish(self) -> None:
-        """Stops the workers, who are at rest or given up, and empties their queues."""
+        """Stops the workers, which are idle or abandoned, and empties their queues."""
         self._stop()
         self._collector.finish()
 

@@ -38,7 +38,7 @@ class EveryWindow(Window):
 class VersionWindow(EveryWindow):
     """The same on streams, where an r looks back only: it has met all its partners when s has passed its time.
 
-    The places of s count the tuples: see `live/versions.py`.
+    In a live join the places of s count the tuples: see `live/versions.py`.
     """
 
     carries = True
@@ -51,6 +51,23 @@ class VersionWindow(EveryWindow):
 
     def identity(self) -> str:
         return "none: one version of s per key"
+
+
+def latest(keys: tuple[Array, ...], times: Array, arrival: Array, passed: int) -> Array:
+    """Which versions an r from a time on may ask for: of each key the last one up to that time, and all later ones.
+
+    Of several at one time the last to arrive is the last one.
+
+    >>> latest((np.array([1, 1, 2, 1]),), np.array([3, 5, 4, 9]), np.arange(4), 6).tolist()
+    [False, True, True, True]
+    """
+    order = np.lexsort((arrival, times, *keys))
+    replaced = times[order[1:]] <= passed  # by the next one in this order
+    for key in keys:
+        replaced &= key[order[1:]] == key[order[:-1]]
+    needed = np.ones(len(order), np.bool_)
+    needed[order[:-1]] = ~replaced
+    return needed
 
 
 @dataclass(frozen=True)

@@ -5,25 +5,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamjoin.errors import WindowError, shown
-from streamjoin.predicate.tree import Node, column
-from streamjoin.windows.interval import CLOSED
+from streamjoin.predicate.tree import OTHER, Node, column
+from streamjoin.windows.duration import Length, showticks
+from streamjoin.windows.interval import CLOSED, TimeWindow
 
-# Columns that tables get for the time of the join: ticks, without nulls.
+# Columns that rows get for the time of the join: ticks, without nulls.
 TIME, SINCE, UNTIL = HIDDEN = "(time)", "(since)", "(until)"
 
 
 @dataclass(frozen=True)
 class Valid:
-    """From one column until another; `closed` says which ends belong to it."""
+    """From one column until another, for `most` at most; `closed` says which ends belong to it."""
 
     since: str
     until: str
     closed: str = "left"
+    most: Length | None = None
 
     @property
     def columns(self) -> dict[str, str]:
         """By hidden column: the one that it is made of."""
         return {SINCE: self.since, UNTIL: self.until}
+
+    @property
+    def time(self) -> str:
+        """The column that has a tuple's time on a stream: it comes when it begins to be valid."""
+        return self.since
+
+    def __str__(self) -> str:
+        return f"valid({self.since}, {self.until})"
 
 
 @dataclass(frozen=True)
@@ -32,16 +42,42 @@ class Moment:
 
     time: str
     closed = "both"
+    most = None
 
     @property
     def columns(self) -> dict[str, str]:
         return {TIME: self.time}
 
+    def __str__(self) -> str:
+        return self.time
 
-def valid(since: str, until: str, closed: str = "left") -> Valid:
+
+@dataclass(frozen=True)
+class ValidWindow(TimeWindow):
+    """On streams: whatever meets begins at most so far apart. When tuples are valid is part of the predicate."""
+
+    r: Valid | Moment
+    s: Valid | Moment
+
+    def closing(self, side: str) -> str:
+        own = self.r if side == "r" else self.s
+        return f"{OTHER[side]} has passed {side}.{own.until if isinstance(own, Valid) else own.time}"
+
+    def describe(self) -> str:
+        most = {"r": self.upper, "s": -self.lower}
+        limits = [
+            f"an {side} for {showticks(most[side], self.unit)} at most"
+            for side, life in (("r", self.r), ("s", self.s))
+            if isinstance(life, Valid)
+        ]
+        return f"while tuples are valid: {', '.join(limits)}"
+
+
+def valid(since: str, until: str, closed: str = "left", *, most: Length | None = None) -> Valid:
     """For `time=`, in place of a column: a tuple is valid from one column up to, but not at, another.
 
-    A null end is open. A point and an interval meet if it lies inside, two intervals if they overlap.
+    A null end is open. A point and an interval meet if it lies inside, two intervals if they overlap. Nothing is valid
+    for longer than `most`, which streams need.
 
     >>> import pyarrow as pa, streamjoin as sj
     >>> orders = pa.table({"ts": [3, 12], "item": [1, 1]})
@@ -54,7 +90,12 @@ def valid(since: str, until: str, closed: str = "left") -> Valid:
         raise WindowError(f"closed={shown(closed)} is not one of {', '.join(CLOSED)}")
     if not isinstance(since, str) or not isinstance(until, str) or since == until:
         raise WindowError(f"valid({shown(since)}, {shown(until)}) must name two columns: from when, and until when")
-    return Valid(since, until, closed)
+    return Valid(since, until, closed, most)
+
+
+def includes(begins: Valid | Moment, ends: Valid | Moment) -> bool:
+    """Do two lifetimes meet if one begins when the other one ends?"""
+    return begins.closed in ("both", "left") and ends.closed in ("both", "right")
 
 
 def conditions(r: Valid | Moment, s: Valid | Moment) -> list[Node]:
@@ -74,5 +115,4 @@ def _ends(side: str, life: Valid | Moment) -> tuple[Node, Node]:
 
 def _before(low: Node, begins: Valid | Moment, high: Node, ends: Valid | Moment) -> Node:
     """Does a lifetime begin before another one ends? At the same instant only if both have it."""
-    both = begins.closed in ("both", "left") and ends.closed in ("both", "right")
-    return Node("le" if both else "lt", (low, high))
+    return Node("le" if includes(begins, ends) else "lt", (low, high))

@@ -58,9 +58,9 @@ class Watermark:
     def advance(self, times: Array) -> None:
         """Takes note of tuples that have arrived."""
         if len(times):
-            self.reach(int(times.max()))
+            self.advance_to(int(times.max()))
 
-    def reach(self, time: int) -> None:
+    def advance_to(self, time: int) -> None:
         """A tuple of this time has arrived."""
         self._words[NEWEST] = max(self.newest, time)
 

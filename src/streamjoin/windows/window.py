@@ -67,11 +67,13 @@ class Window(ABC):
         """From which to which difference a tuple of a side meets the other's times, if all tuples have the same."""
         return None
 
-    def ends(self, side: str, at: Array) -> Array:
-        """When it is certain, given its time, that no partner of a tuple of a side follows; its own time among rows."""
-        if self.by_rows:
-            return at
-        return np.maximum(at, self.bounds(side, at.copy(), 0)[1])
+    def due(self, side: str, at: Array) -> Array:
+        """What the input must have passed before no partner of tuples of a side, at these places, can follow."""
+        return at if self.by_rows else self.bounds(side, at, 0)[1]
+
+    def ends(self, at: Array, due: Array) -> Array:
+        """By when that is certain, given the times of such tuples; among rows that is their own time."""
+        return at if self.by_rows else np.maximum(at, due)
 
     @property
     def later_side(self) -> str | None:

@@ -52,7 +52,7 @@ class BandSegment(Movable):
         self._target = np.empty(PIECE, np.uint32)
         self.band.merges, self.band.target = address(self._merges), address(self._target)
         self.band.seen, self.band.seen_words = address(self._seen), self._seen.shape[1]
-        self.record.index = address(self.band)
+        self._use_index(self.band)
         self._reserve(FIRST_CAPACITY)
         self._use_runs(Run.array(RUNS))
         aim.address  # noqa: B018  compiled now, like the others, and not in the middle of the first push
@@ -63,10 +63,6 @@ class BandSegment(Movable):
         record = self.record
         record.source, record.chunks, record.chunk = tape.record.source, tape.record.chunks, tape.chunk
         record.ways, record.stripe = tape.ways, tape.stripe
-
-    @property
-    def columns(self) -> tuple[Array, ...]:
-        return self.arrays[: len(self.shape.columns)]
 
     def __len__(self) -> int:
         return int(self.band.live)
@@ -84,22 +80,6 @@ class BandSegment(Movable):
     def merges(self) -> Array:
         """The merges under way."""
         return self._merges[: self.band.merge_count]
-
-    def insert(self, batch: Tuples) -> None:
-        if not len(batch):
-            return
-        self.offer(batch)
-        while not insert(self.address):
-            self.make_room(len(batch))
-
-    @property
-    def taken(self) -> int:
-        """Tuples that an insert took before it stopped."""
-        return int(self.band.taken)
-
-    @taken.setter
-    def taken(self, count: int) -> None:
-        self.band.taken = count
 
     @property
     def due(self) -> bool:
@@ -137,12 +117,6 @@ class BandSegment(Movable):
             key[0] if key else np.zeros(len(at), np.uint32), at, at, at, number,
         )  # fmt: skip
         return whole.take(order)
-
-    def offer(self, batch: Tuples) -> None:
-        """A batch is to be inserted."""
-        record = self.record
-        record.source, record.begin, record.end = address(batch.record), 0, len(batch)
-        record.stop = max(int(record.stop), int(batch.number.max()) + 1)
 
     def expire(self, horizon: int) -> None:
         super().expire(horizon)

@@ -8,11 +8,11 @@ copied and shrinks without being compacted.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, types
+from numba import types
 
 from streamjoin.access.band.records import EVERYWHERE, merges_of, runs_of
 from streamjoin.access.records import Column
-from streamjoin.codegen.intrinsics import pointer, records_at
+from streamjoin.codegen.intrinsics import carray, pointer, records_at
 from streamjoin.codegen.jit import inner
 
 GRANULE = 64  # runs begin at multiples of this
@@ -51,13 +51,13 @@ def rounded_up(position, unit):
 
 @inner(error_model="numpy")
 def in_use(band, k):
-    """The k-th stretch of positions that is in use: of a run, or for the result of a merge."""
+    """The k-th range of positions that is in use: of a run, or for the result of a merge."""
     return runs_of(band)[k] if k < band.run_count else merges_of(band)[k - band.run_count].result
 
 
 @inner(error_model="numpy")
 def next_taken(band, position):
-    """Begin and end of the first stretch of positions that is in use and ends behind this one; the capacity if none."""
+    """Begin and end of the first range of positions that is in use and ends behind this one; the capacity if none."""
     begin, end = band.capacity, band.capacity
     for k in range(band.run_count + band.merge_count):
         run = in_use(band, k)
@@ -69,7 +69,7 @@ def next_taken(band, position):
 
 @inner(error_model="numpy")
 def best_fit(band, size, low, high):
-    """The begin of the smallest free stretch within low..high-1 that has room for `size` positions, or -1."""
+    """The begin of the smallest free range within low..high-1 that has room for `size` positions, or -1."""
     best, smallest, position = -1, high + 1, low
     while position + size <= high:
         begin, end = next_taken(band, position)
@@ -82,7 +82,7 @@ def best_fit(band, size, low, high):
 
 @inner(error_model="numpy")
 def place(band, size, small):
-    """The begin of a free stretch for a run of `size` tuples, or -1. Small runs stay among themselves if they can."""
+    """The begin of a free range for a run of `size` tuples, or -1. Small runs stay among themselves if they can."""
     begin = best_fit(band, size, 0, band.nursery) if small else -1
     return begin if begin >= 0 else best_fit(band, size, band.nursery, band.capacity)
 
@@ -129,7 +129,7 @@ def give_back(band):
         band.top -= BLOCK
     last = band.top
     while left > 0 and last > floor:
-        first, before = floor, floor  # the free stretch below `last`, and where what lies before it begins
+        first, before = floor, floor  # the free range below `last`, and where what lies before it begins
         for k in range(band.run_count + band.merge_count):
             run = in_use(band, k)
             if run.begin < last and run.end > first:

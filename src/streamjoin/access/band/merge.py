@@ -10,13 +10,12 @@ long before the next one of its size is due.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
 
 from streamjoin.access.band.bins import choose_grid, new_keys, number_bins, total_bins
 from streamjoin.access.band.memory import BLOCK, GRANULE, held_of, hold, place, scatter_column, touch
 from streamjoin.access.band.records import EVERYWHERE, MOST_MERGES, merges_of, runs_of
 from streamjoin.access.records import Column
-from streamjoin.codegen.intrinsics import floats_at, keys_at, pointer, records_at
+from streamjoin.codegen.intrinsics import carray, floats_at, keys_at, pointer, records_at
 from streamjoin.codegen.jit import inner
 
 GROWTH = 2

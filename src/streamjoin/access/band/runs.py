@@ -14,14 +14,22 @@ The promises: a tuple is in exactly one run. An insert of n tuples does about PA
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
 
 from streamjoin.access.band.bins import TOLD_APART, choose_grid, extent, new_keys, order_by_bin
 from streamjoin.access.band.memory import give_back, hold, in_vain, place, scatter_column
 from streamjoin.access.band.merge import AT_ONCE, HEAD, work
 from streamjoin.access.band.records import EVERYWHERE, MOST_MERGES, Band, merges_of, runs_of
 from streamjoin.access.records import Batch, Chunk, Column, Stored
-from streamjoin.codegen.intrinsics import copy_bytes, floats_at, keys_at, pointer, record_at, records_at, words_at
+from streamjoin.codegen.intrinsics import (
+    carray,
+    copy_bytes,
+    floats_at,
+    keys_at,
+    pointer,
+    record_at,
+    records_at,
+    words_at,
+)
 from streamjoin.codegen.jit import inner, on_demand
 
 PACE = 32

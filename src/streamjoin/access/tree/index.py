@@ -39,7 +39,7 @@ class TreeSegment(Movable):
         self._runs = Run.array(RUNS)
         self.forest.limits = address(self._limits)
         self.forest.runs, self.forest.run_room = address(self._runs), RUNS
-        self.record.index = address(self.forest)
+        self._use_index(self.forest)
         self._clear(FIRST_ROOM)
         if tape is not None:
             self.attach(tape)
@@ -47,10 +47,6 @@ class TreeSegment(Movable):
     def attach(self, tape: Tape) -> None:
         record = self.record
         record.source, record.ways, record.stripe = tape.record.source, tape.ways, tape.stripe
-
-    @property
-    def columns(self) -> tuple[Array, ...]:
-        return self.arrays[: len(self.shape.columns)]
 
     def __len__(self) -> int:
         oldest = int(self.forest.oldest)  # first: another thread may ask meanwhile
@@ -64,19 +60,6 @@ class TreeSegment(Movable):
     def runs(self) -> Array:
         """The runs there are, oldest first."""
         return self._runs[: self.forest.run_count]
-
-    def insert(self, batch: Tuples) -> None:
-        if not len(batch):
-            return
-        self.offer(batch)
-        while not insert(self.address):
-            self.make_room(len(batch))
-
-    def offer(self, batch: Tuples) -> None:
-        """A batch is to be inserted."""
-        record = self.record
-        record.source, record.begin, record.end = address(batch.record), 0, len(batch)
-        record.stop = max(int(record.stop), int(batch.number.max()) + 1)
 
     def expire(self, horizon: int) -> None:
         super().expire(horizon)
@@ -125,15 +108,6 @@ class TreeSegment(Movable):
             rank_again(self.address)
         if chosen != axes or always:
             self._order_again()
-
-    @property
-    def taken(self) -> int:
-        """Tuples that an insert took before it stopped."""
-        return int(self.forest.taken)
-
-    @taken.setter
-    def taken(self, count: int) -> None:
-        self.forest.taken = count
 
     @property
     def due(self) -> bool:

@@ -50,7 +50,7 @@ class Papers(DataSource):
         return PapersReader(dict(self.options))
 
 
-class Stretch(InputPartition):
+class Range(InputPartition):
     """Tuples first..end-1."""
 
     def __init__(self, first: int, end: int) -> None:
@@ -102,10 +102,10 @@ class PapersReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         first, last = int(start["next"]), int(end["next"])
         edges = np.linspace(first, last, min(self._partitions, max(last - first, 1)) + 1).astype(np.int64)
-        return [Stretch(int(a), int(b)) for a, b in pairwise(edges) if b > a]
+        return [Range(int(a), int(b)) for a, b in pairwise(edges) if b > a]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Stretch)
+        assert isinstance(partition, Range)
         names = ["ts", *NAMES[self._side]]
         for first in range(partition.first, partition.end, ROWS):
             end = min(first + ROWS, partition.end)

@@ -108,7 +108,7 @@ def run(
     """Runs until the end of the input (`available_now`) or until `stop` is set; returns what --json prints."""
     earlier = check(request)
     figures = Figures()
-    report("starting Spark", figures)
+    report("starting Java and Spark", figures)
     with session(cluster) as spark, stop.listening():
         return run_in(spark, request, stop, report, figures, earlier)
 

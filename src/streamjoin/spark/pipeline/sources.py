@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from streamjoin.errors import FileError, SchemaError, suggest
+from streamjoin.formats import SPARK_FORMATS
 from streamjoin.spark.metrics import MALFORMED, PREFIX
 from streamjoin.spark.pipeline.endpoints import CONSOLE, SCHEMA, Endpoint, schema_json
 
-_READ = {"csv": {"header": "true", "escape": '"'}}  # a quote inside quotes is doubled, as everywhere but in Spark
-_INFER = {
-    "csv": {**_READ["csv"], "inferSchema": "true"},
-    "json": {"inferTimestamp": "true"},
-}
 _STREAMING = (
     "maxfilespertrigger",
     "maxbytespertrigger",
@@ -79,7 +75,7 @@ def write(frame: Any, end: Endpoint, checkpoint: str | None) -> Any:
         writer = writer.format("console").option("truncate", "false")
     else:
         writer = writer.format(end.format).option("path", end.place)
-        writer = writer.options(**_READ.get(end.format, {}))
+        writer = writer.options(**SPARK_FORMATS[end.format].options)
     writer = writer.options(**end.options)
     return writer if checkpoint is None else writer.option("checkpointLocation", checkpoint)
 
@@ -117,10 +113,11 @@ def _files(spark: Any, end: Endpoint, columns: Any, malformed: str) -> Any:
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructField, StructType
 
+    known = SPARK_FORMATS[end.format]
     if columns is None:
         try:
-            options = {**_INFER.get(end.format, {}), **_batch_only(end)}
-            if end.format == "json":  # else there is a column for what does not fit
+            options = {**known.options, **known.inferring, **_batch_only(end)}
+            if known.skips_malformed:  # else there is a column for what does not fit
                 options.setdefault("mode", "FAILFAST" if malformed == "fail" else "DROPMALFORMED")
             reader = spark.read.format(end.format).options(**options)
             columns = reader.load(end.place).schema
@@ -130,14 +127,12 @@ def _files(spark: Any, end: Endpoint, columns: Any, malformed: str) -> Any:
             raise FileError(f'{end.option} "{end.place}" cannot be read as {end.format}: {reason}') from error
         if not columns.fields:
             raise SchemaError(f'{end.option} "{end.place}" has no columns to infer; give {end.option}-schema')
-    options = dict(_READ.get(end.format, {}))
-    if end.format == "csv":
-        options["enforceSchema"] = "false"  # else columns are taken by position, whatever the header says
-    dropping = malformed == "drop" and end.format != "parquet"
+    options = {**known.options, **known.streaming}
+    dropping = malformed == "drop" and known.parses
     if dropping:
         options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
         columns = StructType([*columns.fields, StructField(_CORRUPT, StringType())])
-    elif end.format != "parquet":
+    elif known.parses:
         options["mode"] = "FAILFAST"
     reader = spark.readStream.format(end.format).schema(columns)
     rows = reader.options(**{**options, **end.options}).load(end.place)

@@ -1,0 +1,90 @@
+"""Kernels that call each other, compiled and loaded from files: the same results and the same exceptions."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamjoin.codegen.cache import load_module
+
+SOURCE = """
+from streamjoin.codegen.jit import inner, njit, on_demand
+
+
+@inner
+def checked(x):
+    if x < 0:
+        raise ValueError("below zero")
+    return min(x, 100)
+
+
+@inner(forceinline=True)
+def total(n):
+    found = 0
+    for i in range(n):
+        found += checked(i)
+    return found + checked(n)
+
+
+@njit(nogil=True, cache=True)
+def whole(n):
+    return total(n) + checked(n + 1)
+
+
+@on_demand(error_model="numpy")
+def by_address(n):
+    return total(n) + min(n, 5)
+"""
+
+
+def test_kernels_inside_of_kernels() -> None:
+    module = load_module(SOURCE)
+    assert module.whole(3) == 0 + 1 + 2 + 3 + 4 and module.by_address(3) == 0 + 1 + 2 + 3 + 3
+    with pytest.raises(ValueError, match="below zero"):
+        module.whole(-1)
+    with pytest.raises(ValueError, match="below zero"):
+        module.by_address(-1)
+
+
+def told_twice(code: str, folder: Path) -> list[list[str]]:
+    """What a process with an empty cache prints, and the next one."""
+    env = {**os.environ, "STREAMJOIN_CACHE": str(folder)}
+    run = [sys.executable, "-c", code]
+    return [subprocess.run(run, env=env, capture_output=True, text=True, check=True).stdout.split() for _ in range(2)]
+
+
+LOAD = "from streamjoin.codegen.cache import load_module\nfrom streamjoin.codegen.jit import NOTICE\n"
+
+
+def test_another_process_gets_the_same_from_the_files(tmp_path: Path) -> None:
+    code = f"""{LOAD}module = load_module({SOURCE!r})
+try:
+    module.whole(-1)
+except ValueError as error:
+    print(error, module.whole(3), NOTICE.compiled)
+"""
+    assert told_twice(code, tmp_path) == [["below", "zero", "10", "1"], ["below", "zero", "10", "0"]]
+
+
+HASH = """
+from streamjoin.codegen.jit import njit
+
+
+@njit(cache=True)
+def text_hash(n):
+    return hash("a" * n)
+"""
+
+
+@pytest.mark.parametrize(("source", "call"), [(HASH, "text_hash(3)"), (SOURCE, "whole(3)")])
+def test_numba_is_loaded_whole_only_where_machine_code_asks_for_it(tmp_path: Path, source: str, call: str) -> None:
+    code = f"""import sys
+{LOAD}module = load_module({source!r})
+print(module.{call} != 0, NOTICE.compiled, "numba.cpython.hashing" in sys.modules)
+"""
+    needed = str(source is HASH)
+    assert told_twice(code, tmp_path) == [["True", "1", "True"], ["True", "0", needed]]
