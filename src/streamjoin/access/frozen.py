@@ -5,6 +5,7 @@ Each run is frozen as it suits its own tuples. What it is shows in its arrays.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,20 +29,23 @@ class Freezer:
     def __init__(self, shape: Shape, by_tree: bool) -> None:
         """`by_tree`: the predicate gives no band of a known width by which a grid could be cut."""
         self._shape, self._by_tree = shape, by_tree
-        self._builders: dict[type[BandSegment] | type[TreeSegment], BandSegment | TreeSegment] = {}
         self._open: dict[type[Segment], grids.FrozenRun | trees.FrozenTree] = {}
 
     def freeze(self, batch: Tuples, probe_width: Array) -> dict[str, Array]:
         """A batch of at least one tuple as a run. `probe_width`: how wide the boxes are that will probe it."""
         if not self._by_tree:
-            builder = self._builders.setdefault(BandSegment, BandSegment(self._shape))
-            assert isinstance(builder, BandSegment)
-            run = grids.freeze(builder, batch, probe_width)
+            run = grids.freeze(self._grid, batch, probe_width)
             if not uneven([np.diff(run["directory"].astype(np.int64))]):
                 return run
-        tree = self._builders.get(TreeSegment) or self._builders.setdefault(TreeSegment, TreeSegment(self._shape))
-        assert isinstance(tree, TreeSegment)
-        return trees.freeze(tree, batch, probe_width)
+        return trees.freeze(self._tree, batch, probe_width)
+
+    @cached_property
+    def _grid(self) -> BandSegment:
+        return BandSegment(self._shape)
+
+    @cached_property
+    def _tree(self) -> TreeSegment:
+        return TreeSegment(self._shape)
 
     def open(self, run: Arrays) -> Segment:
         """The segment of a run, to be searched until another one is opened."""
@@ -51,8 +55,9 @@ class Freezer:
 
 
 def span(run: Arrays) -> tuple[int, int]:
-    """The smallest and the largest place in a run."""
-    return trees.span(run) if trees.MARK in run else grids.span(run)
+    """The smallest and the largest `at` in a run."""
+    (record,) = trees.record_of(run) if trees.MARK in run else grids.record_of(run)
+    return int(record.first_at), int(record.last_at)
 
 
 def check(run: Arrays) -> bool:

@@ -17,24 +17,10 @@ from streamjoin.access.tuples import Tuples
 from streamjoin.codegen.records import Array
 
 
-class Kang:
-    """The windows of both sides, 0 (r) and 1 (s), and what arrivals of each need to probe."""
-
-    def __init__(self, segments: tuple[Segment, Segment], searches: tuple[Search, Search]) -> None:
-        self.segments = segments
-        self.searches = searches
-
-    def arrive(self, side: int, batch: Tuples) -> Iterator[tuple[Array, Array]]:
-        """Steps 1 and 2 for a batch of arrivals. Yields the numbers of matching (r, s) tuples."""
-        self.segments[side].insert(batch)
-        for arrived, stored in self.searches[side].probe(self.segments[1 - side], batch):
-            yield (stored, arrived) if side else (arrived, stored)
-
-    def expire(self, side: int, horizon: int) -> None:
-        """Step 3: tuples of a side whose place lies below the horizon will meet no further arrival."""
-        self.segments[side].expire(horizon)
-
-    @property
-    def comparisons(self) -> int:
-        """Pairs that were compared so far."""
-        return sum(search.comparisons for search in self.searches)
+def arrive(
+    side: int, batch: Tuples, segments: tuple[Segment, Segment], searches: tuple[Search, Search]
+) -> Iterator[tuple[Array, Array]]:
+    """Steps 1 and 2 for arrivals of side 0 (r) or 1 (s). Yields the numbers of matching (r, s) tuples."""
+    segments[side].insert(batch)
+    for arrived, stored in searches[side].probe(segments[1 - side], batch):
+        yield (stored, arrived) if side else (arrived, stored)

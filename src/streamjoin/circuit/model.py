@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from streamjoin.access.tuples import Tuples
-from streamjoin.algorithms.kang import Kang
+from streamjoin.algorithms import kang
 from streamjoin.algorithms.lockstep import Chain, chain_of
 from streamjoin.circuit.cycles import (
     COUNTS,
@@ -182,7 +182,7 @@ class LockStep(Engine):
         chain = chain_of(plan.window, setup.workers)
         self.model = Model(chain)
         self._segments = intake.segment(0), intake.segment(1)
-        self._tests = Kang(self._segments, (intake.search(0), intake.search(1)))
+        self._searches = intake.search(0), intake.search(1)
         self._slots = [1 << (rows + 2 * AT_ONCE).bit_length() for rows in chain.rows]
         self._matches: Array = np.zeros(self._slots, np.bool_)  # by tuple numbers, of which so many are told apart
         self._next = [0, 0]  # places that have entered, or wait to
@@ -220,7 +220,7 @@ class LockStep(Engine):
         if self._silent:
             self._segments[side].insert(batch)
             return
-        for r, s in self._tests.arrive(side, batch):
+        for r, s in kang.arrive(side, batch, self._segments, self._searches):
             self._matches[r & self._slots[0] - 1, s & self._slots[1] - 1] = True
 
     def _feed(self, side: int, entering: list[int]) -> None:
@@ -248,7 +248,7 @@ class LockStep(Engine):
             self._feed(side, self._gap(side, arrived[side]))
             self._next[side] = max(self._next[side], arrived[side])
             if horizons[side] > SINCE_EVER:
-                self._tests.expire(side, horizons[side])
+                self._segments[side].expire(horizons[side])
         self._sink.complete(self._complete())
 
     def _complete(self) -> PerSide:
@@ -275,7 +275,7 @@ class LockStep(Engine):
             self._meet()
             self._sink.complete((self._arrived[0], self._arrived[1]))
             for side in (0, 1):
-                self._tests.expire(side, FOREVER)
+                self._segments[side].expire(FOREVER)
 
     @contextmanager
     def filling(self) -> Iterator[None]:

@@ -6,7 +6,7 @@ from streamjoin.access.choosing import in_use
 from streamjoin.access.records import Probing
 from streamjoin.access.segment import Search, Segment
 from streamjoin.access.tuples import Tuples
-from streamjoin.algorithms.kang import Kang
+from streamjoin.algorithms import kang
 from streamjoin.codegen.records import Array, address, words
 from streamjoin.engine import Engine, PerSide, Setup, Sink, Taken
 from streamjoin.intake.direct import MOST, Direct
@@ -53,7 +53,7 @@ class Way:
 
     @property
     def horizon(self) -> int:
-        """Below this place nothing of the other side will be met any more."""
+        """Below this `at` nothing of the other side will be met any more."""
         return self._words[HORIZON]
 
     def go_on(self) -> int:
@@ -77,7 +77,6 @@ class Inline(Engine):
         super().__init__(plan, intake, setup, sink)
         self._segments = intake.segment(0), intake.segment(1)
         self._searches = intake.search(0), intake.search(1)
-        self._algorithm = Kang(self._segments, self._searches)
         self._next = [0, 0]
         self._ways = self._way(0), self._way(1)
 
@@ -96,7 +95,7 @@ class Inline(Engine):
         if self._prefill:
             self._segments[side].insert(batch)
             return
-        for r, s in self._algorithm.arrive(side, batch):
+        for r, s in kang.arrive(side, batch, self._segments, self._searches):
             self._sink.pairs(r, s)
 
     def push(self, asked: SmallPush, taken: Taken) -> int | None:
@@ -128,7 +127,7 @@ class Inline(Engine):
     def expire(self, horizons: PerSide, arrived: PerSide) -> None:
         for side, horizon in enumerate(horizons):
             if horizon > SINCE_EVER:
-                self._algorithm.expire(side, horizon)
+                self._segments[side].expire(horizon)
         self._sink.complete((self._next[0], self._next[1]))
 
     def finish(self) -> None:
@@ -147,4 +146,4 @@ class Inline(Engine):
         return self._segments[side].nbytes
 
     def comparisons(self) -> int:
-        return self._algorithm.comparisons
+        return sum(search.comparisons for search in self._searches)

@@ -19,7 +19,6 @@ from streamjoin.plan.formulas import (
     handshake_latency_bound,
     latency,
     load_of,
-    max_bandwidth,
     node_of,
 )
 
@@ -31,13 +30,12 @@ ROOMIER = 1.25  # a grid may have so many times the workers it needs, if they ma
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be joined, as far as it is known. `boxes`: does a scan have any; `hit_rate` 0: results not counted."""
+    """What is to be joined, as far as it is known. `boxes`: does a scan have any?"""
 
     access: str
     stay: Stay | None
     rate_r: float | None = None
     rate_s: float | None = None
-    hit_rate: float = 0.0
     boxes: bool = True
     stripe: int = BATCH  # tuples that are dealt together
 
@@ -100,13 +98,13 @@ class _Case:
     @property
     def alone(self) -> float:
         """How busy one worker would be."""
-        return busy(node_of(self.load, SEQUENTIAL, (1, 1)), self.price, self.task.hit_rate)
+        return busy(node_of(self.load, SEQUENTIAL, (1, 1)), self.price)
 
     def option(self, algorithm: str, layout: Layout) -> _Option:
         task, costs, node = self.task, self.costs, node_of(self.load, algorithm, layout)
         price = replace(self.price, probe=self.price.probe + costs.hop / BATCH)  # a message is taken, at least
-        wait = latency(node, price, costs.hop, task.stripe, task.hit_rate)
-        return _Option(algorithm, layout, busy(node, price, task.hit_rate), wait)
+        wait = latency(node, price, costs.hop, task.stripe)
+        return _Option(algorithm, layout, busy(node, price), wait)
 
     def of(self, algorithm: str, workers: int) -> _Option:
         """An algorithm with so many workers, in their best layout."""
@@ -314,9 +312,7 @@ def _demand(case: _Case) -> str:
         )
     if price.comparison:
         return f"{text}: {_amount(load.comparisons)} comparisons/s, one core does {_amount(1 / price.comparison)}"
-    results = max_bandwidth(load, case.task.hit_rate)
-    found = f" and {_amount(results)} results/s" if results else ""
-    return f"{text} by {case.task.access}{found}, {case.alone:.2f} s of work per second"
+    return f"{text} by {case.task.access}, {case.alone:.2f} s of work per second"
 
 
 def _percent(share: float) -> str:

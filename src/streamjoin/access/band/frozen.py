@@ -49,7 +49,7 @@ class FrozenRun(BandSegment):
         columns = [run[f"column{k}"] for k in range(len(self.shape.columns))]
         self.arrays = (*columns, *coord, at, number, *[key] * self.shape.keyed, run["directory"])
         self._columns = addresses(self.arrays)
-        self._use_runs(_runs(run))
+        self._use_runs(record_of(run))
         band.run_count, band.live, band.directory = 1, n, address(run["directory"])
         band.probe_width[:] = np.nan
         record.stop, record.room, record.columns, record.stride = n, n, address(self._columns), coord.shape[1]
@@ -57,14 +57,9 @@ class FrozenRun(BandSegment):
         return self
 
 
-def _runs(run: Arrays) -> Array:
+def record_of(run: Arrays) -> Array:
+    """The record of a frozen run, as the one element of an array."""
     return run["run"].reshape(-1).view(Run.dtype)
-
-
-def span(run: Arrays) -> tuple[int, int]:
-    """The smallest and the largest place in a run."""
-    (first,) = _runs(run)
-    return int(first.first_at), int(first.last_at)
 
 
 def check(run: Arrays) -> bool:
@@ -72,5 +67,5 @@ def check(run: Arrays) -> bool:
     n, words = len(run["at"]), run["run"]
     if words.nbytes != Run.dtype.itemsize:
         return False
-    (first,) = _runs(run)
+    (first,) = record_of(run)
     return bool(first.begin == 0 and first.end == n and len(run["number"]) == n)

@@ -49,7 +49,7 @@ class FrozenTree(TreeSegment):
         self.places = {"rank": run["rank"], "ordinal": run["ordinal"]}
         self.trees = run[MARK]
         self._columns = addresses(self.columns)
-        self._runs = _runs(run).copy()
+        self._runs = record_of(run).copy()
         forest.axes[:] = run["axes"]
         forest.runs, forest.run_room, forest.run_count, forest.closed = address(self._runs), 1, 1, 1
         forest.oldest, forest.stop, forest.capacity, forest.growing = 0, n, n, 0
@@ -60,14 +60,9 @@ class FrozenTree(TreeSegment):
         return self
 
 
-def _runs(run: Arrays) -> Array:
+def record_of(run: Arrays) -> Array:
+    """The record of a frozen run, as the one element of an array."""
     return run["run"].reshape(-1).view(Run.dtype)
-
-
-def span(run: Arrays) -> tuple[int, int]:
-    """The smallest and the largest place in a run."""
-    (first,) = _runs(run)
-    return int(first.first_at), int(first.last_at)
 
 
 def check(run: Arrays) -> bool:
@@ -75,6 +70,6 @@ def check(run: Arrays) -> bool:
     n = len(run["at"])
     if run["run"].nbytes != Run.dtype.itemsize or run[MARK].ndim != 2 or run["axes"].shape != (2,):
         return False
-    (first,) = _runs(run)
+    (first,) = record_of(run)
     whole = first.begin == 0 and first.count == n == len(run["number"]) == len(run["rank"]) == len(run["ordinal"])
     return bool(whole and run[MARK].shape[1] == _tree_size(n) and run["ordinal"].max(initial=0) < n)
