@@ -14,7 +14,7 @@ from types import ModuleType
 from streamjoin.codegen.cache import load_module
 from streamjoin.codegen.emit import Emitter
 from streamjoin.codegen.program import INTRINSICS, Part, Program, head, slots_of, type_name
-from streamjoin.predicate.analysis import Dimension, Linear
+from streamjoin.predicate.analysis import Analysis, Dimension, Linear
 
 LOW, HIGH = 0, 1
 FAULT_WORDS = 3  # code of the failure, row or position on r, position on s
@@ -101,7 +101,12 @@ _NEAR = {
 
 
 class PairProgram(Program):
-    """The compiled form of a predicate for whole tables."""
+    """The compiled form of a predicate for whole tables. What it has generated it keeps."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        super().__init__(analysis)
+        self._bounds: dict[str, ModuleType] = {}
+        self._tests: dict[tuple[int, bool], ModuleType] = {}
 
     @cached_property
     def ends(self) -> dict[str, tuple[tuple[int, int], ...]]:
@@ -121,6 +126,11 @@ class PairProgram(Program):
 
     def bounds(self, side: str) -> ModuleType:
         """The module whose `bounds` filters rows of a side and computes the ends of their intervals and key hashes."""
+        if side not in self._bounds:
+            self._bounds[side] = self._made_bounds(side)
+        return self._bounds[side]
+
+    def _made_bounds(self, side: str) -> ModuleType:
         parts, ends = self.entry[side], self.ends[side]
         emitter = Emitter(slots_of(side, parts, "columns", "i"), indent=" " * 8)
         self._filter(emitter, side)
@@ -146,6 +156,11 @@ class PairProgram(Program):
 
         Candidates are pairs, or all pairs of two ranges: `tiles`. It returns how many pairs there are then.
         """
+        if (window, tiles) not in self._tests:
+            self._tests[window, tiles] = self._made_test(window, tiles)
+        return self._tests[window, tiles]
+
+    def _made_test(self, window: int, tiles: bool) -> ModuleType:
         r, s = self.stored["r"], self.stored["s"]
         huge = "np.int64(0x7FFFFFFFFFFF)"  # positions are checked nowhere; arrays of any length do
         columns = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -36,6 +37,7 @@ from streamjoin.windows.every import Every, VersionWindow
 from streamjoin.windows.window import Asked, Window
 
 if TYPE_CHECKING:
+    from streamjoin.codegen.pairs import PairProgram
     from streamjoin.codegen.program import Program
 
 SIDES = ("r", "s")
@@ -82,6 +84,13 @@ class Plan:
         from streamjoin.codegen.program import Program
 
         return Program(self.analysis)
+
+    @cached_property
+    def pair_program(self) -> PairProgram:
+        """The same for two whole tables."""
+        from streamjoin.codegen.pairs import PairProgram
+
+        return PairProgram(self.analysis)
 
     def same(self, name: str) -> str:
         """What two names have in common if they are the same."""

@@ -25,8 +25,8 @@ from streamjoin.intake.frames import is_foreign_frame, to_arrow
 from streamjoin.intake.lifetimes import with_lifetimes
 from streamjoin.intake.prepare import compiling, times_of
 from streamjoin.kinds import BACKWARD, FORWARD, Take
-from streamjoin.options import TABLES, Options
-from streamjoin.plan.plan import Plan, make_plan
+from streamjoin.options import Options
+from streamjoin.plan.plan import Plan
 from streamjoin.plan.shape import SCAN, Shape, Tables, shapes
 from streamjoin.plan.statistics import Dimension, equal_share
 from streamjoin.results.every_kind import Alone, KindJoin, Parts
@@ -40,6 +40,7 @@ from streamjoin.tables.crew import Crew, PerThread, crew
 from streamjoin.tables.gather import Piece, ResultRows, Tuples, in_order, rows_in_order, take_in_parts
 from streamjoin.tables.layout import Layout, lay_out
 from streamjoin.tables.memory import room
+from streamjoin.tables.plans import plan_of
 from streamjoin.tables.prune import prune
 from streamjoin.tables.search import Test, Work, search
 from streamjoin.tables.side import Side, prepare, taken
@@ -62,7 +63,7 @@ def join_tables(left: Any, right: Any, options: Options) -> Any:
             f"{type(right).__name__}; convert one of them so that both are of the same kind"
         )
     tables = {"r": to_arrow(left, "the left table (r)"), "s": to_arrow(right, "the right table (s)")}
-    plan = make_plan(tables["r"].schema, tables["s"].schema, options.for_engine(TABLES), static=True)
+    plan = plan_of(tables["r"].schema, tables["s"].schema, options)
     if options.ordered and plan.unit is None:
         raise SchemaError(f"ordered=True needs times, but {plan.timeless}")
     stats: dict[str, Any] = {} if options.stats is None else options.stats
@@ -167,7 +168,7 @@ class Prepared:
 
 def prepared(plan: Plan, tables: dict[str, pa.Table], workers: Crew) -> Prepared:
     """Intervals, key hashes and windows of all rows, and a sample of them."""
-    program = PairProgram(plan.analysis)
+    program = plan.pair_program
     times = {side: times_of(plan, side, tables[side]) for side in "rs"}
     window = places(plan.window, times["r"], times["s"])
 
@@ -207,7 +208,8 @@ class WholeJoin:
         kind = ANYWHERE if not self._windowed else SAME_WIDTH if self._window.until is None else EACH
         with self._timed("compile"), compiling(self.program):
             self._test: Test = self.program.test(kind, tiles=self.shape.kind == SCAN).test
-            self._test.compile("int64(int64)")
+            if not self._test.overloads:
+                self._test.compile("int64(int64)")
         axis = self.shape.axis
         swept = known.known.dimensions[axis.dimension] if axis else None
         points = (True, True) if swept is None else (swept.is_point("r"), swept.is_point("s"))
