@@ -14,12 +14,18 @@ from cells import Cluster, spec_of
 from streamjoin.errors import OptionError, StateError
 from streamjoin.spark import deciding
 from streamjoin.spark.state import Manifest
+from streamjoin.spark.wire import unpack
 from streamjoin.testing import cases, verdict
+from streamjoin.testing.expressions import lit
 from streamjoin.testing.kinds import AGGREGATES, BY_TIME, BY_VALUE, HOWS, INNER, Kind
 from streamjoin.testing.oracle import Everything, Interval, Row, Valid, pairs
 from streamjoin.testing.strategies import stream, time_windows, validities
 
 CASES = [cases.BY_NAME[name] for name in ("band", "equality_band", "nulls")]
+WIDE_R = cases.case_of("band_of_r", cases.band(cases.s("a"), cases.r("x"), 2, 2))  # an r looks at several values
+FLOATS = cases.case_of("band_of_floats", cases.near(cases.r("y"), cases.s("b"), lit(0.5)))  # NaN and infinities
+SINGLE = cases.case_of("band_of_single_floats", cases.near(cases.r("z"), cases.s("c"), lit(1)))
+SPREAD = [cases.BY_NAME["band"], WIDE_R, FLOATS, SINGLE]
 GROUPS = {"hows": HOWS, "by_time": BY_TIME, "by_value": BY_VALUE, "aggregates": AGGREGATES}
 END = 10**6
 
@@ -84,9 +90,12 @@ def test_state_holds_one_version_per_key(tmp_path: Path) -> None:
     }, "all keys are found again, k = 1 has a new one"
 
 
-def check(case: cases.Case, kind: Kind, window: Any, data: st.DataObject, folder: Path) -> None:
+def check(
+    case: cases.Case, kind: Kind, window: Any, data: st.DataObject, folder: Path, options: dict[str, Any] | None = None
+) -> None:
     """Some micro-batches, and the end: what came out is what the oracle says."""
-    options = {"cells": data.draw(st.sampled_from([1, 2, 6])), "split": data.draw(st.sampled_from([None, 1, 2]))}
+    if options is None:
+        options = {"cells": data.draw(st.sampled_from([1, 2, 6])), "split": data.draw(st.sampled_from([None, 1, 2]))}
     found = clusters(case, window, kind, folder, **options)
     r, s = unique(data.draw(stream("r"))), unique(data.draw(stream("s")))
     if isinstance(window, Valid):
@@ -167,11 +176,66 @@ def test_columns_that_nobody_needs_are_not_kept() -> None:
         assert row["apart"] == (None if a is None or x is None else a - x)
 
 
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("case", SPREAD, ids=lambda case: case.name)
+@given(data=st.data())
+@settings(max_examples=15)
+def test_homes_in_buckets(case: cases.Case, group: str, data: st.DataObject, tmp_path_factory: Any) -> None:
+    """A band without an equality over many narrow buckets, whichever side looks at several of them."""
+    kind, window = data.draw(st.sampled_from(GROUPS[group])), data.draw(time_windows)
+    options = {"cells": data.draw(st.sampled_from([4, 6, 8])), "bucket": data.draw(st.sampled_from([0.3, 1, None]))}
+    options["split"] = data.draw(st.sampled_from([None, 1]))
+    for cluster in clusters(case, window, kind, None, **options):
+        assert cluster.engine.spec.router.kind == "range"
+    check(case, kind, window, data, tmp_path_factory.mktemp("chunks"), options)
+
+
+@pytest.mark.parametrize(
+    "kind", [HOWS[0], Kind("right"), Kind("full"), Kind("anti"), BY_TIME[5], AGGREGATES[0]], ids=str
+)
+def test_a_band_copies_a_tuple_to_the_buckets_that_it_reaches(kind: Kind) -> None:
+    """The side that is decided about is not copied, the other one to its bucket's cells: 2.5 times, not 16."""
+    n = 400
+    rows = {side: cases.stream_of(side, [0] * n, 1, 0, False) for side in "rs"}
+    for side, column in (("r", "x"), ("s", "a")):
+        rows[side] = [{**row, "t": 1, column: 7 * k % 6400} for k, row in enumerate(rows[side])]
+    for cluster in clusters(cases.BY_NAME["band"], Interval(-5, 5), kind, None, cells=16):
+        cluster.batch(rows["r"], rows["s"])
+        router = cluster.engine.spec.router
+        assert (router.groups, router.rows * router.columns) == (8, 2)
+        copied = cluster.copies - n
+        assert 2 * n < copied < 3 * n
+        counts = [
+            sum(unpack(data).num_rows for number, data in cell.chunks.items() if number >= 0) for cell in cluster.cells
+        ]
+        assert sum(counts) == cluster.copies and max(counts) < 3 * min(counts)
+
+
+def test_a_hot_value_has_homes_in_several_cells() -> None:
+    n = 600
+    rows = {side: cases.stream_of(side, [0] * n, 1, 0, False) for side in "rs"}
+    rows = {side: [{**row, "t": 1, {"r": "x", "s": "a"}[side]: 5} for row in rows[side]] for side in "rs"}
+    (cluster,) = clusters(cases.BY_NAME["band"], Interval(-5, 5), Kind("left"), None, cells=16, split=4)
+    cluster.batch(rows["r"], rows["s"][:10])
+    held = [sum(unpack(data).num_rows for number, data in cell.chunks.items() if number >= 0) for cell in cluster.cells]
+    assert sum(count > 0 for count in held) == 4
+    assert cluster.copies == n + 4 * 10
+    assert max(held) < 1.3 * min(count for count in held if count)
+
+
 def test_another_kind_is_another_join() -> None:
-    """A checkpoint of a left join is not taken for one of an anti join, nor a band's bucket for a home."""
+    """A checkpoint of a left join is not taken for one of an anti join, nor homes in a grid for homes in buckets."""
     left, anti = (spec_of(cases.BY_NAME["band"].on, 5, how=how) for how in ("left", "anti"))
     with pytest.raises(StateError, match="its kind was 'left, all' and is now 'anti, all'"):
         Manifest.read(Manifest(left.signature).write(), anti.signature)
-    with pytest.raises(OptionError, match=r"bucket=3\.0 copies tuples of both sides"):
-        spec_of(cases.BY_NAME["band"].on, 5, how="left", bucket=3.0)
+    grid = spec_of(cases.BY_NAME["band"].on, 5, how="left", cells=4, split=4)
+    assert grid.signature["routing"] == "grid, 1 groups of 4 x 1 cells, buckets of 1.0 on band 0", "as it has been"
+    with pytest.raises(StateError, match=r"its routing was 'grid, 1 groups of 4 x 1 .*give the former cells=, split="):
+        Manifest.read(Manifest(grid.signature).write(), left.signature)
+    with pytest.raises(OptionError, match=r"bucket=3\.0 needs a two-sided band in which an r looks equally far"):
+        spec_of("r.x BETWEEN s.a - 5 AND s.a + 5 + r.w", 5, how="left", bucket=3.0)
+    assert spec_of("abs(r.x - s.a) <= s.tol", 5, how="left").router.kind == "grid"
+    assert spec_of("abs(r.x - s.a) <= s.tol", 5, how="left", bucket=3.0).router.kind == "range"
+    both_above = "r.y - s.b >= -5 AND s.b - r.y >= -3"  # true for NaN, which would have to look everywhere
+    assert spec_of(both_above, 5, how="left").router.kind == "grid"
     assert spec_of(cases.BY_NAME["band"].on, 5).signature["format"] == "2"

@@ -6,6 +6,7 @@ import math
 import os
 import shutil
 import sys
+from dataclasses import replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from numba import njit, vectorize
 
 from cells import Cluster, contents, expected, spec_of
 from streamjoin.codegen.embed import fingerprint
-from streamjoin.errors import OptionError, PredicateError, StateError
+from streamjoin.errors import DataError, OptionError, PredicateError, StateError
 from streamjoin.spark import cell as cell_module
 from streamjoin.spark import cell_kernels as engine_module
 from streamjoin.spark import chunk_files as chunks_module
@@ -85,6 +86,60 @@ def test_every_pair_that_may_match_meets_in_exactly_one_cell(
             first = None if routed.first is None else routed.first[k : k + 1]
             home[routed.row[k]] += router.leads(side, int(routed.cell[k]), first, 1)[0]
         assert (home == 1).all()
+
+
+AT = st.one_of(st.integers(-9, 9).map(float), st.sampled_from([1e6, -1e6, 123456.7, 1e19, -1e19, 0.1]))
+
+
+@settings(max_examples=200)
+@given(
+    home=st.sampled_from("rs"),
+    groups=st.integers(2, 5),
+    each=st.integers(1, 3),
+    width=st.sampled_from([0.5, 4.0, 1e-3]),
+    reach=st.sampled_from([0.0, 1e-12, 0.3, 5.0]),
+    own=st.lists(AT, min_size=1, max_size=8),
+    others=st.lists(boxes, min_size=1, max_size=8),
+    seed=st.integers(0, 99),
+)
+def test_a_home_sees_all_that_its_tuple_touches(
+    home: str, groups: int, each: int, width: float, reach: float, own: list[float], others: list[Any], seed: int
+) -> None:
+    router = Router("range", groups, *((each, 1) if home == "r" else (1, each)), 0, width, home, reach)
+    low = np.array([own], np.float32)
+    mine = low, np.minimum((low + np.float32(reach)).astype(np.float32), np.float32(1e19))
+    lower, upper = (np.array([[box[k] for box in others]], np.float32) for k in (0, 1))
+    theirs = lower, upper
+    random, other = np.random.default_rng(seed), "s" if home == "r" else "r"
+    routed = {
+        side: router.route(side, np.zeros(n, np.uint32), *box, random.integers(-(2**63), 2**63 - 1, n))
+        for side, box, n in ((home, mine, len(own)), (other, theirs, len(others)))
+    }
+    one, rest = routed[home], routed[other]
+    assert one.row.tolist() == list(range(len(own))), "one home"
+    assert one.first is None
+    for i, cell in enumerate(one.cell):
+        for j in range(len(others)):
+            met = int(((rest.cell == cell) & (rest.row == j)).sum())
+            touch = mine[0][0, i] <= theirs[1][0, j] and theirs[0][0, j] <= mine[1][0, i]
+            assert met == 1 if touch else met <= 1
+    assert rest.first is not None
+    leads = [router.leads(other, int(cell), rest.first[k : k + 1], 1)[0] for k, cell in enumerate(rest.cell)]
+    assert np.bincount(rest.row, leads).tolist() == [1] * len(others), "late ones are counted once"
+
+
+def test_a_tuple_wider_than_its_band_is_refused() -> None:
+    """Its partners would not all come to its home; without limits on a moved end it has none."""
+    router = Router("range", 4, 2, 1, 0, 4.0, "r", 2.0)
+    lo, hi = np.array([[1.0]], np.float32), np.array([[9.0]], np.float32)
+    with pytest.raises(DataError, match=r"a tuple of r looks at values from 1 to 9, farther than 2.*split=8"):
+        router.route("r", np.zeros(1, np.uint32), lo, hi, np.zeros(1, np.int64))
+    nothing = np.array([[-1e19]], np.float32), np.array([[1e19]], np.float32)
+    with pytest.raises(DataError):
+        router.route("r", np.zeros(1, np.uint32), *nothing, np.zeros(1, np.int64))
+    assert (
+        len(replace(router, slack=1e-15).route("r", np.zeros(1, np.uint32), *nothing, np.zeros(1, np.int64)).row) == 1
+    )
 
 
 def test_cells_hash_to_distinct_partitions() -> None:

@@ -183,12 +183,13 @@ def test_refusals_and_explain(feed: Feed) -> None:
     feed.add(LONG["r"][:2], LONG["s"][:2])
     r, s = feed.read("r"), feed.read("s")
     common: dict[str, Any] = {"on": "abs(r.x - s.a) <= 5", "within": "5 seconds", "time": "t", "cells": 8}
-    with pytest.raises(OptionError, match="bucket=3 copies tuples of both sides"):
-        sj.join(r, s, **common, how="left", bucket=3)
+    with pytest.raises(OptionError, match="bucket=3 needs a two-sided band"):
+        sj.join(r, s, **common | {"on": "r.x < s.a"}, how="left", bucket=3)
     with pytest.raises(StreamjoinError, match="take"):
         sj.join(r, s, **common, how="right", take="nearest")
     left = sj.explain(r, s, **common, how="left").to_dict()
-    assert left["replication"] == {"r": 1.0, "s": 8.0}
+    assert left["replication"] == {"r": 1.0, "s": 2.5}
+    assert sj.explain(r, s, **common, how="left", split=8).to_dict()["replication"] == {"r": 1.0, "s": 8.0}
     assert left["final"][:2] == [
         "a pair at once",
         "an r without a partner when the watermark has passed the end of its window",

@@ -57,11 +57,16 @@ class Linear:
 
 @dataclass(frozen=True)
 class Constraint:
-    """low(side) <= high(other side) for every matching pair."""
+    """low(side) <= high(other side) for every matching pair.
+
+    `against` says where the comparison a <= b has a finite constant: "above" for b, "below" for a. A difference that is
+    infinite breaks one of two opposite ones of these; NaN, which is above every number, one with its constant above.
+    """
 
     side: str
     low: Linear
     high: Linear
+    against: str = ""
 
     def __str__(self) -> str:
         return f"{self.low} <= {self.high}"
@@ -77,6 +82,12 @@ class Dimension:
     @property
     def two_sided(self) -> bool:
         return self.by_r is not None and self.by_s is not None
+
+    @property
+    def finite(self) -> bool:
+        """Can a tuple with NaN or an infinity in this dimension have no partner?"""
+        against = {part.against if part is not None else "" for part in (self.by_r, self.by_s)}
+        return "above" in against and "" not in against
 
     def low(self, side: str) -> Linear | None:
         own = self.by_r if side == "r" else self.by_s
@@ -249,13 +260,20 @@ def _constraint(a: Node, b: Node, exactly: bool) -> Constraint | None:
         return None
     single = any(_single(node) for part in (a, b) for node in walk(part))
     slack = (SLACK_FLOAT if single else SLACK_DOUBLE) * math.ceil(steps / STEPS)
+    against = "above" if _finite(b) else "below" if _finite(a) else ""
     low = Linear(tuple(mine["r"]), 0.0, slack, size)
     high = Linear(tuple((-factor, node) for factor, node in mine["s"]), -constant, slack, size)
     if sum(factor for factor, _ in low.terms) < 0:  # a negative end reads better on the other side
         flipped_low = Linear(tuple((-factor, node) for factor, node in high.terms), constant, slack, size)
         flipped_high = Linear(tuple((-factor, node) for factor, node in low.terms), 0.0, slack, size)
-        return Constraint("s", flipped_low, flipped_high)
-    return Constraint("r", low, high)
+        return Constraint("s", flipped_low, flipped_high, against)
+    return Constraint("r", low, high, against)
+
+
+def _finite(node: Node) -> bool:
+    """Is this a finite number, whatever the tuples are?"""
+    literal = _below_casts(node)
+    return literal.op == "literal" and _number(literal) is not None
 
 
 def _single(node: Node) -> bool:

@@ -141,7 +141,7 @@ class Engine:
         """Pairs of arrivals of one side with a chunk of the other, as far as they count in this cell."""
         segment = self._frozen[OTHER[side]].open(chunk.run)
         for probing, stored in self._searches[side].probe(segment, arrived.tuples):
-            if self.spec.router.kind == "range":
+            if self.spec.router.shared:
                 first = integers(arrived.rows, FIRST)[probing], integers(chunk.rows, FIRST)[stored]
                 mine = self.spec.router.counts(cell, *first)
                 probing, stored = probing[mine], stored[mine]

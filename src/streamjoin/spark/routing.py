@@ -13,6 +13,9 @@ A band puts a tuple into every bucket that its box touches. Two boxes that touch
 larger one of their first buckets: there, and nowhere else, the pair counts. Buckets have no end; that they wrap around
 the groups lets tuples meet in vain, never twice.
 
+A join that decides about the tuples of one side gives each of them one home. In buckets that is the bucket of its lower
+end; a tuple of the other side goes to every bucket in which one that touches it may be at home.
+
 All of it follows from the tuples' content: a replay routes as the first run did.
 """
 
@@ -24,10 +27,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from streamjoin.codegen.intrinsics import FARTHEST
 from streamjoin.codegen.records import Array
+from streamjoin.errors import DataError
 
 FARTHEST_BUCKET = float(2**61)  # the distance of two of them still fits 64 bits
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+ROUNDING = 2.0**-21  # of a coordinate and a width: more than float32 changes them by
 PERIOD = 100_800  # divisible by every number up to 10, by 12, 15, 16, 20, 24, 32, 48, 50, 64, 96, 100, 200, ...
 
 
@@ -42,7 +48,12 @@ class Routed:
 
 @dataclass(frozen=True)
 class Router:
-    """Where tuples go. `kind` is "hash", "range" or "grid"; `width` is that of a bucket on the axis `dimension`."""
+    """Where tuples go. `kind` is "hash", "range" or "grid"; `width` is that of a bucket on the axis `dimension`.
+
+    With range buckets the tuples of the side `home`, if any, go to one bucket each; their boxes are no wider than
+    `reach`, but for rounding, and for `slack`, a part of a coordinate by which their ends were moved outwards. Where
+    they were moved, boxes without any limits belong to tuples without partners, since a value is NaN or infinite.
+    """
 
     kind: str
     groups: int = 1
@@ -50,6 +61,14 @@ class Router:
     columns: int = 1
     dimension: int = 0
     width: float = 1.0
+    home: str = ""
+    reach: float = 0.0
+    slack: float = 0.0
+
+    @property
+    def shared(self) -> bool:
+        """May a pair meet in several cells, and count in one of them?"""
+        return self.kind == "range" and not self.home
 
     @property
     def cells(self) -> int:
@@ -59,8 +78,11 @@ class Router:
         """The copies of a batch, given its key hashes, its boxes, and 64 bits of hash of each tuple's content."""
         first = None
         row = np.arange(len(content), dtype=np.int64)
-        if self.kind == "range":
-            begin, end = self.bucket(lo[self.dimension]), self.bucket(hi[self.dimension])
+        if self.kind == "range" and side == self.home:
+            self._check(lo[self.dimension], hi[self.dimension])
+            group = self.bucket(lo[self.dimension]) % self.groups
+        elif self.kind == "range":
+            begin, end = self.bucket(self._low(lo[self.dimension])), self.bucket(hi[self.dimension])
             count = np.clip(end - begin + 1, 1, self.groups)
             row = np.repeat(row, count)
             step = np.arange(len(row), dtype=np.int64) - np.repeat(np.cumsum(count) - count, count)
@@ -77,6 +99,34 @@ class Router:
         stride = 1 if side == "r" else self.columns
         copies = (corner[:, None] + stride * np.arange(fan, dtype=np.int64)).ravel()
         return Routed(np.repeat(row, fan), copies, None if first is None else np.repeat(first, fan))
+
+    def _low(self, lo: Array) -> Array:
+        """From where on tuples at home may touch a box that begins at `lo`."""
+        if not self.reach:
+            return lo
+        low = lo.astype(np.float64)
+        begin: Array = low - self.reach - 2 * self._blur(low)
+        return begin
+
+    def _blur(self, low: Array) -> Array:
+        """By how much a box may be wider than `reach`."""
+        blur: Array = (ROUNDING + 2 * self.slack) * (np.abs(low) + self.reach)
+        return blur
+
+    def _check(self, lo: Array, hi: Array) -> None:
+        """Tuples at home are not wider than the other side was told."""
+        low = lo.astype(np.float64)
+        wide = hi - low
+        wrong = wide > (self.reach + self._blur(low) if self.reach else 0.0)
+        if self.slack:
+            wrong &= ~((low <= -FARTHEST) & (hi >= FARTHEST))
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise DataError(
+                f"a tuple of {self.home} looks at values from {low[at]:g} to {float(hi[at]):g}, farther than "
+                f"{self.reach:g}, the width of its band: its value is too large to compute with; filter such values "
+                f"out, or start with a new checkpoint folder and split={self.cells}, which copies to all cells"
+            )
 
     def bucket(self, coordinate: Array) -> Array:
         """The bucket of a coordinate: monotone, so that boxes that touch have touching ranges of buckets."""
@@ -101,6 +151,8 @@ class Router:
         touched = [1.0, 1.0]
         if self.kind == "range":
             touched = [min(float(self.groups), 1 + (width or 0.0) / self.width) for width in widths]
+        if self.home:
+            touched["rs".index(self.home)] = 1.0
         return touched[0] * self.columns, touched[1] * self.rows
 
 
@@ -129,8 +181,18 @@ def default_split(cells: int) -> int:
     return min(range(math.ceil(0.8 * root), min(cells, math.floor(2 * root)) + 1), key=cost)
 
 
-def homes(kind: str, cells: int, split: int | None, owners: tuple[bool, bool]) -> Router:
-    """A router by hash, or a grid, in which every tuple of the sides `owners` goes to one cell: its home.
+@dataclass(frozen=True)
+class Axis:
+    """Range buckets for tuples at home, as in Router."""
+
+    dimension: int
+    width: float
+    reach: float
+    slack: float
+
+
+def homes(kind: str, cells: int, split: int | None, owners: tuple[bool, bool], axis: Axis | None = None) -> Router:
+    """A router by hash, by buckets, or a grid, in which a tuple of the sides `owners` goes to one cell: its home.
 
     Whoever decides about a tuple must see all its partners. So only the other side is copied; if both sides have
     homes, nothing is, and tuples of one key stay together.
@@ -138,11 +200,16 @@ def homes(kind: str, cells: int, split: int | None, owners: tuple[bool, bool]) -
     >>> homes("hash", 8, None, (True, False)), homes("grid", 8, None, (False, True)).columns
     (Router(kind='hash', groups=2, rows=4, columns=1, dimension=0, width=1.0), 8)
     """
-    each = 1 if all(owners) else cells if kind == "grid" else min(split or default_split(cells), cells)
+    few = default_split(cells) if kind == "hash" else max(shape(default_split(cells)))  # as many copies as for pairs
+    each = 1 if all(owners) else cells if kind == "grid" else min(split or few, cells)
     groups = 1 if kind == "grid" else cells // each
     if groups == 1:
         kind = "grid"
-    return Router(kind, groups, *((1, each) if owners[1] else (each, 1)))
+    grid = (1, each) if owners[1] else (each, 1)
+    if kind == "range" and axis is not None:
+        home = "s" if owners[1] else "r"
+        return Router(kind, groups, *grid, axis.dimension, axis.width, home, axis.reach, axis.slack)
+    return Router(kind, groups, *grid)
 
 
 def divide(

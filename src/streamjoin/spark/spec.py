@@ -19,12 +19,12 @@ from streamjoin.plan.plan import SIDES, Plan, make_plan
 from streamjoin.predicate.analysis import MAX_DIMS, Analysis
 from streamjoin.predicate.tree import columns as tree_columns
 from streamjoin.predicate.tree import identity, walk
-from streamjoin.predicate.widths import band_width
+from streamjoin.predicate.widths import band_width, side_width, slack
 from streamjoin.results.schema import columns, result_schema
 from streamjoin.results.selected import needed
 from streamjoin.spark import duty as duties
 from streamjoin.spark.duty import Duty, duty_of
-from streamjoin.spark.routing import Router, divide, homes
+from streamjoin.spark.routing import Axis, Router, divide, homes
 from streamjoin.spark.state import DECIDING, PAIRS
 
 BANDS_PER_BUCKET = 4.0  # a bucket is so many times as wide as the band: one tuple in four is copied
@@ -142,7 +142,8 @@ class JoinSpec:
         """Per tuple of r and of s; what is wide on the axis of the buckets is taken to be on one side."""
         by_range = self.router.kind == "range"
         width = band_width(self.plan.analysis.dimensions[self.router.dimension]) if by_range else None
-        return self.router.replication((0.0, width or 0.0))
+        wide = width or 0.0
+        return self.router.replication((wide, 0.0) if self.router.home == "s" else (0.0, wide))
 
     def _state(self, copies: tuple[float, float]) -> dict[str, int] | None:
         """Rows and bytes in the state at the expected rates, once the windows are full."""
@@ -211,29 +212,61 @@ def _deciding(
 ) -> JoinSpec:
     """A join that decides about tuples: these have one home each, and only the other side is copied."""
     split, bucket = wishes
-    if bucket is not None:
-        raise OptionError(
-            f"bucket={shown(bucket)} copies tuples of both sides, and this join decides about tuples of one, which "
-            "must meet all their partners in one cell; leave bucket= out"
-        )
-    kind, common = "hash" if plan.analysis.equalities else "grid", (streaming, options.result_time, options.rates)
+    keyed = bool(plan.analysis.equalities)
+    common = (streaming, options.result_time, options.rates)
+
+    def router_of(part: Duty) -> Router:
+        if keyed:
+            return homes("hash", cells, split, part.owners)
+        axis = _axis(plan.analysis, "s" if part.owners[1] else "r", bucket)
+        return homes("grid" if axis is None else "range", cells, split, part.owners, axis)
+
     if not all(duty.owners):
-        router = homes(kind, cells, split, duty.owners)
+        router = router_of(duty)
         return JoinSpec(plan, router, *common, (_homes(duty, router),), duty)
-    if kind == "hash" or cells == 1:
-        router = homes(kind, cells, 1, duty.owners)
+    if keyed or cells == 1:
+        router = homes("hash" if keyed else "grid", cells, 1, duty.owners)
         return JoinSpec(plan, router, *common, ("both sides are preserved: tuples go by the hash of their keys",), duty)
     first, second = duty.halves()
     why = (
         "both sides are preserved, without an equality: one operator finds the pairs and decides about r, a second "
         "one decides about s; with cells=1 one would do"
     )
-    rest = JoinSpec(plan, homes(kind, cells, None, second.owners), *common, (), second)
-    return JoinSpec(plan, homes(kind, cells, None, first.owners), *common, (why,), first, rest)
+    rest = JoinSpec(plan, router_of(second), *common, (), second)
+    return JoinSpec(plan, router_of(first), *common, (why,), first, rest)
+
+
+def _axis(analysis: Analysis, own: str, bucket: float | None) -> Axis | None:
+    """Buckets in which tuples of the side `own` have one home each, if it is known how far these look at most."""
+    found = [
+        (d, dim, reach)
+        for d, dim in enumerate(analysis.dimensions[:MAX_DIMS])
+        if dim.two_sided and (reach := side_width(dim, own)) is not None
+    ]
+    if bucket is not None and not found:
+        raise OptionError(
+            f"bucket={shown(bucket)} needs a two-sided band in which an {own} looks equally far, whatever its values, "
+            "such as abs(r.x - s.a) <= 10: this join decides about it, and all its partners must come to one cell"
+        )
+    for d, dim, reach in found:
+        width = band_width(dim)
+        if bucket is not None or width is not None:
+            return Axis(d, float(bucket or _bucket(width or 0.0)), reach, slack(dim, own))
+    return None
+
+
+def _bucket(width: float) -> float:
+    """The width of a bucket, given that of the band."""
+    return BANDS_PER_BUCKET * width if width > 0 else 1.0
 
 
 def _homes(duty: Duty, router: Router) -> str:
     own, other = ("r", "s") if duty.owners[0] else ("s", "r")
+    if router.kind == "range":
+        return (
+            f"decided about {own}: each goes to one bucket of {router.width:g}; {other} goes to all buckets from which "
+            "one may look at it"
+        )
     by = "the hash of its keys" if router.kind == "hash" else "its content"
     return f"decided about {own}: each goes to one cell, by {by}; {other} is copied"
 
@@ -272,7 +305,7 @@ def choose_router(
         return divide("range", cells, split, rates, float(bucket), found[0][0]), (f"bucket={bucket} was asked for",)
     for d, width in found:
         if width is not None:
-            wide = BANDS_PER_BUCKET * width if width > 0 else 1.0
+            wide = _bucket(width)
             return divide("range", cells, split, rates, wide, d), (
                 f"a band of width {width:g}: buckets of {wide:g}, tuples go to all that their band touches",
             )
@@ -301,7 +334,8 @@ def _columns(schema: pa.Schema) -> str:
 
 def _routing(router: Router) -> str:
     grid = f"{router.groups} groups of {router.rows} x {router.columns} cells"
-    return f"{router.kind}, {grid}, buckets of {router.width!r} on band {router.dimension}"
+    home = f", homes of {router.home} that look {router.reach!r} far" if router.home else ""
+    return f"{router.kind}, {grid}, buckets of {router.width!r} on band {router.dimension}{home}"
 
 
 def _digest(text: str) -> str:
