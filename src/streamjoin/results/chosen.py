@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from streamjoin.codegen.records import Array
-from streamjoin.kinds import BACKWARD, FORWARD, NEAREST
+from streamjoin.kinds import BACKWARD, FORWARD, NEAREST, Take
 from streamjoin.plan.plan import Plan
 from streamjoin.predicate.tree import Node
 from streamjoin.results.best import after, distance, scores_by_time, scores_of
-from streamjoin.results.chosen_kernels import END, Candidate, Room, count, drain, insert, lowest
+from streamjoin.results.chosen_kernels import END, Candidate, Room, count, drain, insert, insert_by_time, lowest
 from streamjoin.results.computed import Values
 from streamjoin.results.order import Times
 from streamjoin.results.reduce import LAST, OUT
@@ -22,6 +22,7 @@ from streamjoin.windows.window import Window
 SMALLEST = 1 << 10
 
 Pair = tuple[Array, Array]
+Waiters = tuple[int, Array, Array, Array]  # the first number; by position: is it open, its time, its head
 Evaluate = Callable[[tuple[Node, ...], Array, Array], list[Values]]  # the values of expressions for pairs of tuples
 
 
@@ -37,12 +38,26 @@ class Chains:
         """Offers partners s to r at positions of `heads`: the times of both, the scores and ranks of each pair."""
         offered = Candidate.array(len(s))
         offered["s"], offered["at"], (offered["score"], offered["rank"]) = s, times[1], scores
+        self._make_room(len(offered))
+        insert(offered, times[0], at, heads, self._kept, self._rooms[0])
+
+    def offer_by_time(self, pairs: Pair, times_s: tuple[Array, int], waiting: Waiters, take: Take) -> Array:
+        """Offers pairs where the one partner in the right direction that is closest in time counts.
+
+        Positions of the r that have a better one now.
+        """
+        self._make_room(len(pairs[0]))
+        improved = np.empty(len(pairs[0]), np.int64)
+        both = take.name != FORWARD, take.name != BACKWARD
+        count = insert_by_time(*pairs, *times_s, waiting, self._kept, self._rooms[0], *both, improved)
+        return improved[:count]
+
+    def _make_room(self, count: int) -> None:
         used = int(self._rooms["used"][0])
-        if used + len(offered) > len(self._kept):
-            kept = Candidate.array(2 * (used + len(offered)))
+        if used + count > len(self._kept):
+            kept = Candidate.array(2 * (used + count))
             kept[:used] = self._kept[:used]
             self._kept = kept
-        insert(offered, times[0], at, heads, self._kept, self._rooms[0])
 
     def first(self, heads: Array) -> Array:
         """The times of the best candidates of r that have one."""
@@ -86,6 +101,10 @@ class Best(Stage):
 
     def pairs(self, r: Array, s: Array) -> Results:
         members = self._waiting[0].members
+        if self._take.by is None and self._times is not None:
+            waiters = members.first, members["open"], members["own"], members["head"]
+            self._hasten(self._chains.offer_by_time((r, s), self._times[1].known, waiters, self._take))
+            return NONE
         at = r - members.first
         waiting = members["open"][np.maximum(at, 0)] & (at >= 0)
         if not waiting.all():  # of what is decided partners may follow that are no better
@@ -109,6 +128,7 @@ class Best(Stage):
         if self._take.name not in (FORWARD, NEAREST) or self._window.by_rows or not len(at):
             return
         members = self._waiting[0].members
+        at = np.unique(at)
         own, best = members["own"][at], self._chains.first(members["head"][at])
         due = best - 1 if self._take.name == FORWARD else after(own, distance(own, best), 1)
         members.hasten(at, np.minimum(members["due"][at], due))

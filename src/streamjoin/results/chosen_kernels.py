@@ -8,7 +8,7 @@ import numpy as np
 
 from streamjoin.codegen.jit import inner, njit
 from streamjoin.codegen.records import Record, Word
-from streamjoin.results.reduce import OUT, closer
+from streamjoin.results.reduce import OUT, USUAL, closer, distance
 
 END = -1  # of a chain
 
@@ -40,6 +40,40 @@ def better(time, a, b, forward):
     if a.score != b.score:
         return a.score < b.score
     return closer(time, a.s, a.at, b.s, b.at, forward)
+
+
+@njit(nogil=True, cache=True)
+def insert_by_time(r, s, times_s, first_s, waiting, kept, room, backward, forward, improved):
+    """Offers partners to the r that wait, for the one place that each has: chosen by time. As many are free.
+
+    `waiting`: by position, from tuple `first` of r on: is it open, its time, the head of its chain. `times_s` begins
+    with tuple `first_s`. Writes down whose partner is a better one now, and returns how many times that happened.
+    """
+    first, is_open, own, heads = waiting
+    count = 0
+    for i in range(len(r)):
+        at = r[i] - first
+        if at < 0 or not is_open[at]:  # of what is decided partners may follow that are no better
+            continue
+        t, there = own[at], times_s[s[i] - first_s]
+        if (there > t and not forward) or (there < t and not backward):
+            continue
+        place = heads[at]
+        if place == END:
+            place = room.free
+            if place == END:
+                place = room.used
+                room.used += 1
+            else:
+                room.free = kept[place].next
+            heads[at] = place
+        elif not closer(t, s[i], there, kept[place].s, kept[place].at, not backward):
+            continue
+        kept[place].score, kept[place].rank = distance(t, there), USUAL
+        kept[place].s, kept[place].at, kept[place].next = s[i], there, END
+        improved[count] = at
+        count += 1
+    return count
 
 
 @njit(nogil=True, cache=True)

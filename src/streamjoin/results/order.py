@@ -33,6 +33,11 @@ class Times:
     def of(self, numbers: Array) -> Array:
         return np.asarray(self._values[numbers - self._first])
 
+    @property
+    def known(self) -> tuple[Array, int]:
+        """All that are kept, and the number of the first."""
+        return self._values, self._first
+
     def forget(self, number: int) -> None:
         """Nobody asks for tuples below this number any more."""
         gone = number - self._first

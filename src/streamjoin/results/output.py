@@ -178,17 +178,20 @@ class Output:
     def _measure(self) -> None:
         """Counts the latencies of what has left."""
         left, self._unmeasured, self._unmeasured_count = self._unmeasured, [], 0
-        if self._stage is None:
-            for found in left:
-                if len(found.r) >= MANY:
-                    self._latency.record_many(found.r, found.s, found.moment)
-            left = [found for found in left if len(found.r) < MANY]
-        if left:
-            moments = np.repeat([found.moment for found in left], [len(found.r) for found in left])
-            r, s = np.concatenate([found.r for found in left]), np.concatenate([found.s for found in left])
+        few = []
+        for found in left:
+            r, s = found.r, found.s
             if self._stage is not None:  # a row that came alone waited for nobody
                 paired = (r >= 0) & (s >= 0)
-                r, s, moments = r[paired], s[paired], moments[paired]
+                if not paired.all():
+                    r, s = r[paired], s[paired]
+            if len(r) >= MANY:
+                self._latency.record_many(r, s, found.moment)
+            elif len(r):
+                few.append((r, s, found.moment))
+        if few:
+            moments = np.repeat([moment for _, _, moment in few], [len(r) for r, _, _ in few])
+            r, s = (np.concatenate([part[side] for part in few]) for side in (0, 1))
             self._latency.record(r, s, moments)
 
     def _batches(self, found: Pairs) -> list[pa.RecordBatch]:

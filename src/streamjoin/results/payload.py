@@ -68,6 +68,8 @@ class Payload:
             return empty
         if parts[0][1].all() and len(numbers):
             return self.rows.take(numbers, names)
+        if (numbers == NOBODY).all():
+            return pa.table([pa.nulls(len(numbers), field.type) for field in empty.schema], schema=empty.schema)
         pieces, where, done = [empty], np.full(len(numbers), NOBODY), 0
         for rows, mine, own in parts:
             if mine.any():

@@ -79,12 +79,12 @@ class PerRow(Stage):
         found = dict(zip(self._nodes, values, strict=True))
         for total in self._totals.values():
             total.at(members).add((at, s), found[total.argument] if total.argument is not None else None)
-        own, apart = self._own(r, s)
+        times = self._own(r, s) if self._choices else NO_TIMES
         for one in self._aggregates:
             if one.name in self._choices:
                 by = found[one.args[1]]
                 scores = scores_of(by.values, by.valid, one.function == MAX_BY, OUT)
-                self._choices[one.name].offer(at, members[_head(one.name)], (own, apart), s, scores)
+                self._choices[one.name].offer(at, members[_head(one.name)], times, s, scores)
         return NONE
 
     def _own(self, r: Array, s: Array) -> tuple[Array, Array]:

@@ -123,6 +123,18 @@ def mark(matched, numbers):
 
 
 @njit(nogil=True, cache=True)
+def first_of_each(numbers, first, known, found):
+    """Tuples that are not known yet, each once, as they come; how many. `known` begins with tuple number `first`."""
+    count = 0
+    for i in range(len(numbers)):
+        at = numbers[i] - first
+        found[count] = numbers[i]
+        count += not known[at]
+        known[at] = True
+    return count
+
+
+@njit(nogil=True, cache=True)
 def count_pairs(counts, r):
     for i in range(len(r)):
         counts[r[i]] += 1

@@ -18,6 +18,7 @@ import pyarrow as pa
 from streamjoin.codegen.records import Array
 from streamjoin.plan.plan import SIDES, Plan
 from streamjoin.results.numbers import NOBODY, aside
+from streamjoin.results.reduce import first_of_each
 from streamjoin.results.undecided import NOTHING, Undecided
 from streamjoin.windows import FOREVER
 
@@ -163,7 +164,7 @@ class Semi(Stage):
     """An r is a result when its first partner is found; in an order, when the turn of its earliest pair comes."""
 
     def __init__(self, plan: Plan, ordered: bool) -> None:
-        super().__init__(plan, ordered, {"out": (np.bool_, False), "place": (np.int64, 0)})
+        super().__init__(plan, ordered, {"out": (np.bool_, False)})
 
     def _waits(self, side: int) -> bool:
         return side == 0
@@ -175,14 +176,9 @@ class Semi(Stage):
     def in_order(self, r: Array, s: Array) -> tuple[Array, Array]:
         """Of each r the first pair, if none was handed out before."""
         members = self._waiting[0].members
-        out, place = members["out"], members["place"]
-        at = r - members.first
-        at = at[~out[at]]
-        where = np.arange(len(at))
-        place[at[::-1]] = where[::-1]  # of several the first one is written last
-        at = at[place[at] == where]
-        out[at] = True
-        return at + members.first, np.full(len(at), NOBODY)
+        found = np.empty(len(r), np.int64)
+        found = found[: first_of_each(r, members.first, members["out"], found)]
+        return found, np.full(len(found), NOBODY)
 
     def settle(self, reached: Snapshot) -> Iterator[Results]:
         """An r without a partner is no result."""
