@@ -128,7 +128,6 @@ class Best(Stage):
         if self._take.name not in (FORWARD, NEAREST) or self._window.by_rows or not len(at):
             return
         members = self._waiting[0].members
-        at = np.unique(at)
         own, best = members["own"][at], self._chains.first(members["head"][at])
         due = best - 1 if self._take.name == FORWARD else after(own, distance(own, best), 1)
         members.hasten(at, np.minimum(members["due"][at], due))

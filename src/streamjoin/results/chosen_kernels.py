@@ -11,6 +11,7 @@ from streamjoin.codegen.records import Record, Word
 from streamjoin.results.reduce import OUT, USUAL, closer, distance
 
 END = -1  # of a chain
+NOTED = -1  # in place of a rank, within `insert_by_time`: its r is written down
 
 
 class Candidate(Record):
@@ -47,7 +48,7 @@ def insert_by_time(r, s, times_s, first_s, waiting, kept, room, backward, forwar
     """Offers partners to the r that wait, for the one place that each has: chosen by time. As many are free.
 
     `waiting`: by position, from tuple `first` of r on: is it open, its time, the head of its chain. `times_s` begins
-    with tuple `first_s`. Writes down whose partner is a better one now, and returns how many times that happened.
+    with tuple `first_s`. Writes down whose partner is a better one now, each r once, and returns how many they are.
     """
     first, is_open, own, heads = waiting
     count = 0
@@ -67,12 +68,16 @@ def insert_by_time(r, s, times_s, first_s, waiting, kept, room, backward, forwar
             else:
                 room.free = kept[place].next
             heads[at] = place
+            kept[place].rank = USUAL
         elif not closer(t, s[i], there, kept[place].s, kept[place].at, not backward):
             continue
-        kept[place].score, kept[place].rank = distance(t, there), USUAL
-        kept[place].s, kept[place].at, kept[place].next = s[i], there, END
-        improved[count] = at
-        count += 1
+        kept[place].score, kept[place].s, kept[place].at, kept[place].next = distance(t, there), s[i], there, END
+        if kept[place].rank != NOTED:
+            kept[place].rank = NOTED
+            improved[count] = at
+            count += 1
+    for i in range(count):
+        kept[heads[improved[i]]].rank = USUAL
     return count
 
 

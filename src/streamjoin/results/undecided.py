@@ -144,8 +144,8 @@ class Undecided:
         if early.any():
             self._hastened.add(due[early], numbers[early])
             numbers = numbers[~early]
-        at: Array = np.unique(numbers[numbers >= self.first]) - self.first
-        at = at[self._columns["open"][at]]
+        at: Array = np.sort(numbers[numbers >= self.first]) - self.first
+        at = at[self._columns["open"][at] & (np.diff(at, prepend=-1) > 0)]  # each of them once
         self._columns["open"][at] = False
         self._left -= np.bincount(at // BLOCK, minlength=len(self._left))
         return at
