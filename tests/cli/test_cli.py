@@ -275,6 +275,28 @@ def test_the_time_column_must_be_named(folder: Path) -> None:
     assert "--time-right" in result.stderr
 
 
+def _versions(folder: Path, time: str, *more: str) -> list[str]:
+    (folder / "events.csv").write_text("ts,x\n1,1\n5,2\n9,1\n")
+    (folder / "versions.csv").write_text("since,until,x\n0,4,1\n4,8,2\n0,5,1\n")
+    sides = ["--left", "events.csv", "--right", "versions.csv", "--time-left", "ts", "--time-right", time]
+    return ["join", *sides, "--on", "r.x = s.x", "-o", "out.csv", *more]
+
+
+@pytest.mark.parametrize("time", ["valid(since,until)", " valid( since , until, most = 5 ) "])
+def test_a_side_may_be_valid_for_a_while(time: str, folder: Path) -> None:
+    result = CliRunner().invoke(app, _versions(folder, time))
+    assert result.exit_code == 0, result.output
+    rows = (folder / "out.csv").read_text().splitlines()
+    assert sorted(rows[1:]) == ["1,1,0,4,1", "1,1,0,5,1", "5,2,4,8,2"]
+
+
+@pytest.mark.parametrize("time", ["valid(since)", "valid(since,until", "valid(since,until,3)"])
+def test_a_misspelled_validity_is_refused_with_its_spelling(time: str, folder: Path) -> None:
+    result = CliRunner().invoke(app, _versions(folder, time))
+    assert result.exit_code == 2
+    assert "valid(FROM,TO)" in result.output
+
+
 def test_debug_shows_the_traceback(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for request in (["--debug", *words("-o", "out.xyz")], words("-o", "out.xyz", "--debug")):
         assert main(request) == 2

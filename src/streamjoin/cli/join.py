@@ -252,6 +252,8 @@ def _time(text: str) -> Any:
     """A column, or since when and until when rows are valid."""
     found = re.fullmatch(r"valid\(([^,]+),([^,]+)(?:,\s*most\s*=([^,]+))?\)", text.strip())
     if found is None:
+        if text.strip().startswith("valid("):
+            raise typer.BadParameter(f'"{text}" is not valid(FROM,TO) or valid(FROM,TO,most=1 day), with two columns')
         return text
     from streamjoin.windows.duration import length_of
     from streamjoin.windows.valid import valid
