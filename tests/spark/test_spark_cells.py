@@ -112,8 +112,8 @@ def test_a_home_sees_all_that_its_tuple_touches(
     theirs = lower, upper
     random, other = np.random.default_rng(seed), "s" if home == "r" else "r"
     routed = {
-        side: router.route(side, np.zeros(n, np.uint32), *box, random.integers(-(2**63), 2**63 - 1, n))
-        for side, box, n in ((home, mine, len(own)), (other, theirs, len(others)))
+        side: router.route(side, np.zeros(n, np.uint32), lo, hi, random.integers(-(2**63), 2**63 - 1, n))
+        for side, (lo, hi), n in ((home, mine, len(own)), (other, theirs, len(others)))
     }
     one, rest = routed[home], routed[other]
     assert one.row.tolist() == list(range(len(own))), "one home"
