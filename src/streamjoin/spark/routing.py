@@ -197,8 +197,9 @@ def homes(kind: str, cells: int, split: int | None, owners: tuple[bool, bool], a
     Whoever decides about a tuple must see all its partners. So only the other side is copied; if both sides have
     homes, nothing is, and tuples of one key stay together.
 
-    >>> homes("hash", 8, None, (True, False)), homes("grid", 8, None, (False, True)).columns
-    (Router(kind='hash', groups=2, rows=4, columns=1, dimension=0, width=1.0), 8)
+    >>> router = homes("hash", 8, None, (True, False))
+    >>> router.kind, router.groups, router.rows, router.columns, homes("grid", 8, None, (False, True)).columns
+    ('hash', 2, 4, 1, 8)
     """
     few = default_split(cells) if kind == "hash" else max(shape(default_split(cells)))  # as many copies as for pairs
     each = 1 if all(owners) else cells if kind == "grid" else min(split or few, cells)
