@@ -24,7 +24,7 @@ import llvmlite
 import llvmlite.binding as llvm
 import numba
 from numba.core.caching import NullCache, _Cache
-from numba.core.compiler import CompileResult
+from numba.core.compiler import Compiler, CompileResult
 from numba.core.dispatcher import Dispatcher
 from numba.core.runtime.nrt import rtsys as _rtsys
 from numba.core.serialize import dumps as _dumps
@@ -33,6 +33,7 @@ from numba.core.typing.templates import make_concrete_template
 
 from streamjoin.codegen.cache import GENERATED, ONE_AT_A_TIME, PACKAGE, imports_digest
 from streamjoin.codegen.notice import Notice
+from streamjoin.codegen.parts import PartCompiler, WholeCompiler
 from streamjoin.folders import kept
 
 KEPT_DAYS = 30  # since somebody last used it
@@ -180,11 +181,17 @@ def _exact_call(dispatcher: Any, args: Any, kws: Any) -> Any:
     return concrete_template(found[0].__name__, dispatcher.py_func.__name__, [exact.signature]), *found[1:]
 
 
-def njit(function: Callable[..., Any] | None = None, *, cache: bool = False, **options: Any) -> Any:
+def njit(
+    function: Callable[..., Any] | None = None,
+    *,
+    cache: bool = False,
+    compiler: type[Compiler] = WholeCompiler,
+    **options: Any,
+) -> Any:
     """`numba.njit`; with `cache`, the machine code is kept for the next process."""
 
     def decorate(function: Callable[..., Any]) -> Any:
-        made = numba.njit(**options)(function)
+        made = numba.njit(pipeline_class=compiler, **options)(function)
         made.get_call_template = partial(_exact_call, made)
         if cache:
             made._cache = _files(function, str(sorted(options.items())))
@@ -194,8 +201,8 @@ def njit(function: Callable[..., Any] | None = None, *, cache: bool = False, **o
 
 
 def inner(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """A part of other kernels, never called from Python: that makes it quicker to compile."""
-    decorate = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
+    """A part of other kernels, never called from Python nor by address: that makes it quicker to compile."""
+    decorate = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, compiler=PartCompiler, **options)
     return decorate if function is None else decorate(function)
 
 
@@ -206,7 +213,7 @@ class OnDemand:
     """
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
-        self._function: Any = numba.njit(nogil=True, **options)(function)
+        self._function: Any = numba.njit(nogil=True, pipeline_class=WholeCompiler, **options)(function)
         self._function._cache = _files(function, f"by address {sorted(options.items())}")
 
     @cached_property
