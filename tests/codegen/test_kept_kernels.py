@@ -88,3 +88,44 @@ print(module.{call} != 0, NOTICE.compiled, "numba.cpython.hashing" in sys.module
 """
     needed = str(source is HASH)
     assert told_twice(code, tmp_path) == [["True", "1", "True"], ["True", "0", needed]]
+
+
+RUNTIME = """
+import sys
+
+from numba.core.runtime import nrtdynmod
+import numba, numpy
+import streamjoin.codegen.jit as jit
+
+making, made = nrtdynmod.create_nrt_module, []
+nrtdynmod.create_nrt_module = lambda context: made.append(1) or making(context)
+
+
+@jit.njit(cache=True)
+def kept(n):
+    return numpy.arange(n)[::2]
+
+
+kept._cache = jit.KernelFiles(kept.py_func, "")  # as if it was in one of our modules
+
+
+@numba.njit
+def compiled_now(n):  # with the runtime's functions inside
+    parts = [numpy.ones(k) for k in range(n)]
+    return sum([part.sum() for part in parts])
+
+
+array = kept(7)
+print(array.sum(), compiled_now(4), len(made), sys.getrefcount(array))
+"""
+
+
+def test_the_runtime_is_loaded_from_a_file_too(tmp_path: Path) -> None:
+    first, second = told_twice(RUNTIME, tmp_path)
+    assert first == ["12", "6.0", "1", "2"]
+    assert second == ["12", "6.0", "0", "2"]
+    (file,) = tmp_path.glob("kernels/runtime-*.kernel")
+    content = file.read_bytes()
+    for damaged in (content[:50], content[:40] + b"x" + content[41:]):
+        file.write_bytes(damaged)
+        assert told_twice(RUNTIME, tmp_path) == [first, second], "it is made again"

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,12 @@ HASHED = 1 << 18  # rows at a time
 
 
 def prepare(engine: str, job: Job, inputs: Inputs) -> Run:
-    """A function that does a job once."""
+    """A function that does a job once. What it needs is imported, and a peer has its tables, when this returns."""
     if engine != OURS:
         return PEERS[engine].prepare(job, inputs)
+    # Peers' modules are imported before the clock, so ours are: those that a first join would import.
+    for module in ("streamjoin.tables.whole", "sqlglot.dialects.spark"):
+        import_module(module)
     times = COLUMNS["r"][0], COLUMNS["s"][0]
     return lambda: api.join(inputs.r, inputs.s, on=job.on, within=inputs.within, time=times)
 

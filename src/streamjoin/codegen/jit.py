@@ -26,7 +26,6 @@ import numba
 from numba.core.caching import NullCache, _Cache
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.dispatcher import Dispatcher
-from numba.core.runtime.nrt import rtsys as _rtsys
 from numba.core.serialize import dumps as _dumps
 from numba.core.types import unliteral as _unliteral
 from numba.core.typing.templates import make_concrete_template
@@ -34,6 +33,7 @@ from numba.core.typing.templates import make_concrete_template
 from streamjoin.codegen.cache import GENERATED, ONE_AT_A_TIME, PACKAGE, imports_digest
 from streamjoin.codegen.notice import Notice
 from streamjoin.codegen.parts import PartCompiler, WholeCompiler
+from streamjoin.codegen.runtime import initialize
 from streamjoin.folders import kept
 
 KEPT_DAYS = 30  # since somebody last used it
@@ -47,7 +47,6 @@ NOTICE = Notice()
 # Numba annotates some of its functions and not others.
 rebuild: Any = CompileResult._rebuild
 dumps: Any = _dumps
-rtsys: Any = _rtsys
 unliteral: Any = _unliteral
 concrete_template: Any = make_concrete_template
 
@@ -76,7 +75,7 @@ class KernelFiles(_Cache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was compiled for this signature, or None."""
-        rtsys.initialize(target_context)
+        initialize(target_context)
         target = target_context.codegen().magic_tuple()
         key = self._key(sig, target)
         found = self._rebuilt(key, kept("kernels").read(self._file(key), renew=1), target_context)

@@ -109,6 +109,11 @@ class PairProgram(Program):
         self._tests: dict[tuple[int, bool], ModuleType] = {}
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What its dimensions are called."""
+        return tuple(map(str, self.dimensions))
+
+    @cached_property
     def ends(self) -> dict[str, tuple[tuple[int, int], ...]]:
         """By side: the ends of intervals that `bounds` computes, as (dimension, LOW or HIGH).
 

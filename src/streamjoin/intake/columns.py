@@ -79,10 +79,14 @@ def row_numbers(rows: Array, nulls: bool = False) -> pa.Array:
 
 def without_views(table: pa.Table) -> pa.Table:
     """The table with plain text instead of views."""
-    plain = pa.schema([field.with_type(_without_view(field.type)) for field in table.schema])
-    return table if plain.equals(table.schema) else table.cast(plain)
+    types = table.schema.types
+    plain = [_without_view(t) for t in types]
+    if plain == types:
+        return table
+    return table.cast(pa.schema([field.with_type(t) for field, t in zip(table.schema, plain, strict=True)]))
 
 
+@lru_cache
 def _without_view(t: pa.DataType) -> pa.DataType:
     if pa.types.is_string_view(t):
         return pa.large_string()

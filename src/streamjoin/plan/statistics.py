@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -49,11 +49,12 @@ Ends = tuple[Values | None, Values | None]  # where intervals begin and end; Non
 Sample = tuple[Array | None, Array | None]
 
 
+@lru_cache(16)
 def picked(n: int, most: int) -> Array:
     """Positions of a sample, the same ones each time."""
-    if n <= most:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(n).integers(0, n, most))
+    found = np.arange(n) if n <= most else np.sort(np.random.default_rng(n).integers(0, n, most))
+    found.flags.writeable = False  # others get the same
+    return found
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
 PART = 1 << 16  # rows that are worth a task
+SIDE = 1 << 19  # rows of a side that one worker takes as a whole, at most
 
 
 class PerThread(Generic[T]):
@@ -31,30 +33,60 @@ class PerThread(Generic[T]):
 
 
 class Crew:
-    """So many workers, of which the calling thread is one if it is the only one."""
+    """So many workers, of which the calling thread is one."""
 
     def __init__(self, workers: int, pool: ThreadPoolExecutor | None) -> None:
         self.workers = workers
         self._pool = pool
 
     def each(self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]]) -> list[T]:
-        """The function's results for the tasks, in their order. The first failure cancels what has not begun."""
+        """The function's results for the tasks, in their order. After a failure no more of them begin."""
         tasks = list(tasks)
         if self._pool is None or len(tasks) == 1:
             return [function(*task) for task in tasks]
-        futures = [self._pool.submit(function, *task) for task in tasks]
+        rest, failures = deque(range(len(tasks))), dict[int, Exception]()
+        results: list[Any] = [None] * len(tasks)
+
+        def work() -> None:
+            while rest:
+                try:
+                    k = rest.popleft()
+                except IndexError:  # another one was quicker
+                    return
+                try:
+                    results[k] = function(*tasks[k])
+                except Exception as error:
+                    failures[k] = error
+                    rest.clear()
+
+        helpers = [self._pool.submit(work) for _ in range(min(self.workers, len(tasks)) - 1)]
         try:
-            wait(futures, return_when=FIRST_EXCEPTION)
+            work()
         finally:
-            for future in futures:
-                future.cancel()
-        wait(futures)
-        return [future.result() for future in sorted(futures, key=lambda future: future.cancelled())]
+            rest.clear()
+        for helper in helpers:
+            if not helper.cancel():  # it has begun
+                helper.result()
+        if failures:
+            raise failures[min(failures)]
+        return results
+
+    def sides(self, function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], rows: Sequence[int]) -> list[T]:
+        """The results for two sides of so many rows, given a crew: side by side if they are small, or else in turn.
+
+        Each step on small sides is over before other threads have begun with a part of it.
+        """
+        if self.workers > 1 and max(rows) <= SIDE and (min(rows) > max(rows) // 2 or max(rows) < 2 * PART):
+            return self.each(function, [(*task, ALONE) for task in tasks])
+        return [function(*task, self) for task in tasks]
 
     def cut(self, n: int, least: int = PART) -> list[tuple[int, int]]:
         """So many rows in parts: several for every worker, so that none waits long for another."""
         count = max(1, min(4 * self.workers, n // least)) if self.workers > 1 else 1
         return [(n * k // count, n * (k + 1) // count) for k in range(count)]
+
+
+ALONE = Crew(1, None)
 
 
 @contextmanager
@@ -63,7 +95,7 @@ def crew(workers: int) -> Iterator[Crew]:
     if workers == 1:
         yield Crew(1, None)
         return
-    pool = ThreadPoolExecutor(workers, "streamjoin-tables")
+    pool = ThreadPoolExecutor(workers - 1, "streamjoin-tables")
     try:
         yield Crew(workers, pool)
     finally:

@@ -40,16 +40,15 @@ class Digits(Record):
 def digits(values: Values, axis: Axis, left: int) -> Array:
     """The places of values on an axis."""
     found = Digits.array(1)
-    found[0].kind = FLOATS if values.array.dtype == np.float64 else INTEGERS
-    found[0].values, found[0].bias = address(values.array), values.word
-    found[0].low, found[0].scale, found[0].most, found[0].left = axis.low, axis.scale, axis.most, left
+    kind = FLOATS if values.array.dtype == np.float64 else INTEGERS
+    found[0] = kind, address(values.array), values.word, axis.low, axis.scale, axis.most, 0, left
     return found
 
 
 def hash_digits(key: Array, bits: int, left: int) -> Array:
     """The highest bits of hashes."""
     found = Digits.array(1)
-    found[0].kind, found[0].values, found[0].right, found[0].left = HASH, address(key), 32 - bits, left
+    found[0] = HASH, address(key), 0, 0.0, 0.0, 0.0, 32 - bits, left
     return found
 
 

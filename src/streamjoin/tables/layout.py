@@ -66,7 +66,8 @@ def lay_out(shape: Shape, r: Side, s: Side, dimensions: tuple[Dimension, ...], c
     if offsets is None:
         return None
     ends = [[(dimension.r, dimension.s)[k] for dimension in dimensions] for k in (0, 1)]
-    sides = [_sorted(shape, side, ends[k], k, crew) for k, side in enumerate((r, s))]
+    tasks = [(shape, side, ends[k], k) for k, side in enumerate((r, s))]
+    sides = crew.sides(_sorted, tasks, (len(r), len(s)))
     tree = _tree(shape, sides[0], sides[1], dimensions, crew) if shape.kind == TREE else None
     # Ends and hashes have become keys; their memory is wanted for results.
     found = [replace(side, side=replace(side.side, ends=(), key=None)) for side in sides]

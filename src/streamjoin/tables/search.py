@@ -12,6 +12,7 @@ import numpy as np
 from streamjoin.codegen import pairs as words
 from streamjoin.codegen.pairs import FAULT_WORDS, PairProgram
 from streamjoin.codegen.records import Array, address
+from streamjoin.codegen.records import words as words_of
 from streamjoin.intake.prepare import overflow
 from streamjoin.tables import tasks
 from streamjoin.tables.crew import Crew
@@ -21,6 +22,10 @@ from streamjoin.tables.layout import Layout
 from streamjoin.tables.sweep import Cursor, probe, scan
 from streamjoin.tables.tasks import Task
 
+LAST, OFFSET, STRICT, OTHERS, POSITION, INSIDE, COMPARED, FOUND, FULL = (
+    Cursor.word(name)
+    for name in ("last", "offset", "strict", "others", "position", "inside", "compared", "pairs", "full")
+)
 PAIRS = 1 << 16  # pairs of a thread until they are handed on, at least: few enough to stay in its cache
 Test = Any  # a program's test, from the address of a frame to the number of pairs
 Found = Callable[[int, Array, Array], None]  # task, positions of r and s
@@ -52,7 +57,8 @@ class Searcher:
         self._full = max(PAIRS, 2 * tasks.TILE[1])  # half of it takes what one r finds in a tile
         self._out = np.empty((2, self._full + 2 * LANES), np.uint32)
         self._fault = np.zeros(FAULT_WORDS, np.int64)
-        self._cursor = Cursor.new()
+        cursors = Cursor.array(1)
+        self._cursor, self._words = cursors[0], words_of(cursors)
         self.frame = frame = np.zeros(words.TEST_COLUMNS + len(r.columns) + len(s.columns), np.int64)
         frame[words.TEST_FAULT], frame[words.ROOM] = address(self._fault), self._full + LANES
         frame[words.OUT_R], frame[words.OUT_S] = (address(row) for row in self._out)
@@ -60,6 +66,7 @@ class Searcher:
         frame[words.LOWER], frame[words.WIDTH] = self.work.lower, self.work.width
         frame[words.AT] = address(s.window[0])
         frame[words.TEST_COLUMNS :] = [address(column) for column in (*r.columns, *s.columns)]
+        self._address = address(frame)
 
     def run(self, number: int, task: Task) -> int:
         """All pairs of a task; returns how many candidates there were."""
@@ -85,28 +92,29 @@ class Searcher:
     def _sweep(self, task: Task) -> Iterator[int]:
         """The same with candidates by sorted keys."""
         layout, frame, cursor, (out_r, out_s) = self.work.layout, self.frame, self._cursor, self._out
+        state = self._words  # of the cursor
         own, other, out, out_others = layout.r, layout.s, out_r, out_s
         if not task.of_r:
             own, other, out, out_others = layout.s, layout.r, out_s, out_r
-        cursor.last, cursor.strict, cursor.others, cursor.compared = task.last, task.strict, len(other.side), 0
-        cursor.full, tree = self._full, layout.tree
+        state[LAST], state[STRICT], state[OTHERS], state[COMPARED] = task.last, task.strict, len(other.side), 0
+        state[FULL], tree = self._full, layout.tree
         for offset in task.offsets:
-            cursor.position, cursor.inside, cursor.offset = task.first, -1, offset
-            while cursor.position < task.last:
-                cursor.pairs = frame[words.FIRST_PAIR]
+            state[POSITION], state[INSIDE], state[OFFSET] = task.first, -1, offset
+            while state[POSITION] < task.last:
+                state[FOUND] = frame[words.FIRST_PAIR]
                 if tree is None:
                     scan(own.starts, own.ends, other.starts, cursor, out, out_others)
                 else:
                     keys = own.starts, own.ends, other.starts
                     probe(*keys, cursor, tree.values, tree.levels, tree.behind, tree.limits, out, out_others)
-                frame[words.PAIRS_END] = cursor.pairs
+                frame[words.PAIRS_END] = state[FOUND]
                 yield self._tested()
-        self.comparisons += int(cursor.compared)
+        self.comparisons += state[COMPARED]
 
     def _tested(self) -> int:
         """Leaves the pairs that match in the buffer."""
         frame = self.frame
-        frame[words.FIRST_PAIR] = pairs = int(self.work.test(address(frame)))
+        frame[words.FIRST_PAIR] = pairs = int(self.work.test(self._address))
         if self._fault[0]:
             code, i, j = self._fault.tolist()
             program, r, s = self.work.program, *self.work.tuples
@@ -128,15 +136,15 @@ def search(work: Work, todo: list[Task], found: Found, crew: Crew) -> list[int]:
 
     def run() -> None:
         searcher = Searcher(work, found)
-        while rest:
-            try:
-                number, task = rest.popleft()
-            except IndexError:
-                break
-            compared[number] = searcher.run(number, task)
+        try:
+            while rest:
+                try:
+                    number, task = rest.popleft()
+                except IndexError:
+                    break
+                compared[number] = searcher.run(number, task)
+        finally:
+            rest.clear()  # whoever still works after a failure finds nothing more to do
 
-    try:
-        crew.each(run, [()] * min(crew.workers, max(len(todo), 1)))
-    finally:
-        rest.clear()  # whoever still works after an interruption finds nothing more to do
+    crew.each(run, [()] * min(crew.workers, max(len(todo), 1)))
     return compared

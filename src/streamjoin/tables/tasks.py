@@ -19,8 +19,8 @@ from streamjoin.tables.crew import Crew
 from streamjoin.tables.layout import Layout, Sorted, Tree
 
 TASKS = 24  # for every worker: who has finished takes another one
-LEAST = 1 << 12  # tuples that are worth a task, or
-WORTH = 1 << 15  # candidates
+LEAST = 1 << 13  # tuples that are worth a task, or
+WORTH = 1 << 16  # candidates
 TILE = 1 << 11, 1 << 12  # tuples of r and of s that are compared with each other
 LOOKED_UP = 1 << 12  # rows whose candidates in a sweep are counted
 SAMPLED = 1 << 9  # rows of a side whose pairs are looked at for a tree

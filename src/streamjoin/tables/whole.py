@@ -174,15 +174,15 @@ def prepared(plan: Plan, tables: dict[str, pa.Table], workers: Crew) -> Prepared
 
     def dimensions(r: Side, s: Side) -> tuple[Dimension, ...]:
         """In which tuples are intervals; the window is the last one, unless all pairs lie in it."""
-        found = [Dimension(str(dimension), r.ends[d], s.ends[d]) for d, dimension in enumerate(program.dimensions)]
+        found = [Dimension(name, r.ends[d], s.ends[d]) for d, name in enumerate(program.names)]
         until = r.window[1] if len(r.window) > 1 else None
         same = r.window[0] is window.since and s.window[0] is window.at
         extremes = window.extremes if same else None
         time = on_axis(replace(window, since=r.window[0], until=until, at=s.window[0], extremes=extremes))
         return (*found, Dimension("time", *time)) if time is not None else tuple(found)
 
-    r = prepare(program, "r", tables["r"], window.of_r, workers)
-    s = prepare(program, "s", tables["s"], (window.at,), workers)
+    both = [(program, "r", tables["r"], window.of_r), (program, "s", tables["s"], (window.at,))]
+    r, s = workers.sides(prepare, both, [table.num_rows for _, _, table, _ in both])
     r, s, found = prune(r, s, dimensions, workers)
     equal = equal_share(r.key, s.key) if r.key is not None and s.key is not None else None
     return Prepared(plan, program, window, r, s, Tables((len(r), len(s)), equal, found))
@@ -375,17 +375,17 @@ class WholeJoin:
         """Both sides in order, given how many result rows are expected, of these tables."""
         tables = self.tables if tables is None else tables
         with self._timed("sort"):
-            r, s = (
-                in_order(
+            both = [
+                (
                     sorted_side,
                     self.program.stored[side],
                     tables[side],
                     (self.plan.times[side] or "") if self._windowed else None,
                     expected,
-                    self.crew,
                 )
                 for side, sorted_side in (("r", self._layout.r), ("s", self._layout.s))
-            )
+            ]
+            r, s = self.crew.sides(in_order, both, [len(sorted_side.side) for sorted_side, *_ in both])
         return r, s
 
     def _search(self, r: Tuples, s: Tuples, made: Callable[[Array, Array], T]) -> list[T]:
