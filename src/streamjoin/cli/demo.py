@@ -39,7 +39,7 @@ def demo(
             from streamjoin.bench.demo import run
 
             asked |= {"algorithm": algorithm, "workers": from_text("workers", workers)}
-            with LiveJoin("the papers' band join") as live:
+            with LiveJoin("the papers' band join", shown.note) as live:
                 figures = run(window=window, report=live, observe=shown.join, **asked)
     if engine == PIPELINE:
         how = f"Spark {figures['master']}, {figures['batches']} micro-batches"

@@ -182,16 +182,18 @@ def _run(
             tables.append(source.read(time, nulls, partial(gaps.__setitem__, source)))
         target.check(*(table.schema for table in tables))
         moments.append(perf_counter())
-        stage(f"joining {tables[0].num_rows:,} x {tables[1].num_rows:,} rows")
+        rows = tables[0].num_rows, tables[1].num_rows
+        stage(f"joining {rows[0]:,} x {rows[1]:,} rows")
         counts: dict[str, Any] = {}
+        shown.tables(lambda: sj.explain(*tables, **request), rows)
         result = sj.join(*tables, **request, stats=counts)
         moments.append(perf_counter())
+        shown.finished(rows, result.num_rows, counts.get("comparisons", 0))
         target.write(result, stage(f"writing {result.num_rows:,} rows", result.num_rows))
         moments.append(perf_counter())
-        shown.add({"results": result.num_rows, "comparisons": counts.get("comparisons", 0), "note": "done"})
-    for source, (rows, first) in gaps.items():
-        verb = "row lacks" if rows == 1 else "rows lack"
-        print(f"{source}: {rows:,} {verb} a column that others have, which is null there; {first}", file=sys.stderr)
+    for source, (count, first) in gaps.items():
+        verb = "row lacks" if count == 1 else "rows lack"
+        print(f"{source}: {count:,} {verb} a column that others have, which is null there; {first}", file=sys.stderr)
     incomplete = [gaps[source][0] if source in gaps else 0 for source in (r, s)]
     read, joined, written = (round(b - a, 6) for a, b in pairwise(moments))
     return {
@@ -199,8 +201,8 @@ def _run(
         "seconds": round(moments[-1] - moments[0], 6),
         "output": target.name,
         "stats": {
-            "left_rows": tables[0].num_rows,
-            "right_rows": tables[1].num_rows,
+            "left_rows": rows[0],
+            "right_rows": rows[1],
             "left_incomplete": incomplete[0],
             "right_incomplete": incomplete[1],
             **counts,

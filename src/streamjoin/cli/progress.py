@@ -194,7 +194,12 @@ class Live(Block):
 class LiveJoin(Block):
     """Of a join in this process: called with the stage, how far it is, and the join's figures."""
 
+    def __init__(self, title: str, also: Callable[[str], None] = lambda stage: None) -> None:
+        super().__init__(title)
+        self._also = also
+
     def __call__(self, stage: str, done: float, stats: dict[str, Any] | None = None) -> None:
+        self._also(stage)
         if stats is None:
             self.show(stage, [])
             return
