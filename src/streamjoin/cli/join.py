@@ -150,7 +150,7 @@ def join(
 
     target.check(inputs=(r, s))
     with watched("streamjoin join", watch, record) as shown:
-        report = _run(r, s, words, target, request, shown)
+        report = _run(r, s, words, target, request, shown, quiet=as_json or output == STANDARD)
     if as_json:
         print(json.dumps(report))
         return
@@ -167,7 +167,7 @@ def _source(name: str, side: str, format: str | None, encoding: str | None) -> S
 
 
 def _run(
-    r: Any, s: Any, nulls: tuple[str, ...], target: Any, request: dict[str, Any], shown: Watched
+    r: Any, s: Any, nulls: tuple[str, ...], target: Any, request: dict[str, Any], shown: Watched, quiet: bool
 ) -> dict[str, Any]:
     """Reads, joins and writes; returns what --json prints."""
     import streamjoin as sj
@@ -175,7 +175,7 @@ def _run(
 
     gaps: dict[Source, tuple[int, str]] = {}
     moments = [perf_counter()]
-    with progress(shown.note) as stage:
+    with progress(shown.note, quiet) as stage:
         tables = []
         for source, time in zip((r, s), _named(request), strict=True):
             stage(f"reading {source}")

@@ -155,7 +155,7 @@ function topology() {
   const shared = shape.shape === "star" && now.r && !workers.some((worker) => worker.r || worker.s);
   const place = (node) => [node.x * (WIDTH + GAP) + GAP, node.y * (HEIGHT + GAP) + 12];
   const columns = Math.max(...shape.nodes.map((node) => node.x)) + 1, rows = Math.max(...shape.nodes.map((node) => node.y)) + 1;
-  const wide = columns * (WIDTH + GAP) + 2 * GAP, high = rows * (HEIGHT + GAP) + 10;
+  const wide = columns * (WIDTH + GAP) + 2 * GAP, high = rows * (HEIGHT + GAP) - GAP + 16;
   const picture = svg("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, role: "img" });
   picture.append(svg("title", {}, `${shape.algorithm}: ${shape.shape} of ${shape.nodes.length}`));
   const arrowheads = svg("defs", {});
@@ -177,8 +177,9 @@ function topology() {
   }
   const most = Math.max(1, ...workers.flatMap((worker) => [worker.r, worker.s]));
   for (const node of shape.nodes) picture.append(box(node, place(node), workers, earlier, now.at - before.at, shared ? 0 : most, shape));
-  picture.append(svg("text", { x: GAP, y: high - 8, class: "quiet" }, caption(shape, now)));
-  el("topology").replaceChildren(picture);
+  const words = document.createElement("p");
+  words.textContent = caption(shape, now);
+  el("topology").replaceChildren(picture, words);
 }
 
 function caption(shape, now) {
