@@ -8,8 +8,10 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 const number = (x) => (x === null || x === undefined ? "–" : Math.round(x).toLocaleString("en"));
 /** A large number in a few letters. */
 const short = (x) => {
-  const [unit, by] = [["G", 1e9], ["M", 1e6]].find(([, least]) => x >= least) || ["", 1];
-  return by === 1 ? number(x) : `${(x / by).toPrecision(3)} ${unit}`;
+  const found = [["G", 1e9, 1e9], ["M", 1e6, 1e6], ["k", 1e3, 1e5]].find(([, , least]) => x >= least);
+  if (!found) return number(x);
+  const value = x / found[1];
+  return `${value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ${found[0]}`;
 };
 const bytes = (x) => {
   if (x === null || x === undefined) return "–";
@@ -228,7 +230,7 @@ function box(node, [x, y], workers, earlier, seconds, most, shape) {
   if (worker.queue !== undefined) words.push(`queue ${number(worker.queue)}`);
   if (worker.busy !== undefined) words.push(`busy ${Math.round(100 * worker.busy)} %`);
   if (per !== null) words.push(`${short(per)} cmp/s`);
-  words.forEach((text, k) => group.append(svg("text", { x: x + 48, y: y + 32 + 14 * k }, text)));
+  words.forEach((text, k) => group.append(svg("text", { x: x + (most ? 48 : 8), y: y + 32 + 14 * k }, text)));
   return group;
 }
 
