@@ -135,7 +135,7 @@ def test_a_taken_port_is_named(served: tuple[Run, Server]) -> None:
 
 @pytest.mark.parametrize("text", ["a:b", "127.0.0.1:99999", "[::1]:x"])
 def test_an_address_that_is_none(text: str) -> None:
-    with pytest.raises(OptionError, match="is no address; write a port"):
+    with pytest.raises(OptionError, match="is not an address; write a port"):
         read_address(text)
 
 

@@ -26,7 +26,7 @@ Address = Annotated[
     typer.Option(
         "--watch",
         metavar="[HOST:PORT]",
-        help="Serve a page that shows the run; on this machine alone and a free port unless told otherwise.",
+        help="Serve a live page of the run. Without an address: on a free port, for this machine only.",
         rich_help_panel=RESULT,
     ),
 ]
@@ -157,7 +157,7 @@ def watched(title: str, address: str | None, record: str | None) -> Iterator[Wat
 def watch(
     recording: Annotated[Path, typer.Argument(help="A file that --record has written.")],
     address: Annotated[str, typer.Option("--at", metavar="HOST:PORT", help="Where to serve it.")] = ANYWHERE,
-    speed: Annotated[float, typer.Option(min=0.01, help="How many times as fast as it was.")] = 1.0,
+    speed: Annotated[float, typer.Option(min=0.01, help="How many times faster than the original.")] = 1.0,
 ) -> None:
     """Replays a recorded run on the live page, until Ctrl-C."""
     from streamjoin.monitor.address import read_address

@@ -106,6 +106,6 @@ def read_recording(path: Path) -> Iterator[dict[str, Any]]:
                 line = None
             if not isinstance(line, dict) or not line.keys() & {"run", "sample", "note", "end"}:
                 raise FileError(
-                    f"{path}, line {number}: {cut(text.strip())} is no line of a recording; make one with --record"
+                    f"{path}, line {number}: {cut(text.strip())} is not a line of a recording; make one with --record"
                 )
             yield line
