@@ -16,6 +16,7 @@ from pyarrow import csv
 
 import streamjoin as sj
 from streamjoin.algorithms import ALGORITHMS
+from streamjoin.cli.watch import watched
 from streamjoin.errors import FileError, OptionError
 from streamjoin.metrics import Totals, collector, table, watchers
 from streamjoin.monitor.address import Address, read_address
@@ -214,6 +215,21 @@ def test_a_join_of_files_is_shown(algorithm: str, tmp_path: Path) -> None:
         assert heads[-1]["topology"] is None
     assert lines[-1] == {"end": {"state": ENDED, "message": ""}}
     assert not watchers
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (SystemExit(143), "the program was stopped"),
+        (KeyboardInterrupt(), "the program was stopped"),
+        (ValueError("no"), "no"),
+    ],
+)
+def test_what_ends_a_command_is_shown(error: BaseException, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    with pytest.raises(type(error)), watched("a command", None, str(path)):
+        raise error
+    assert list(read_recording(path))[-1] == {"end": {"state": FAILED, "message": message}}
 
 
 def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:

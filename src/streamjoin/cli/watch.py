@@ -141,7 +141,7 @@ def watched(title: str, address: str | None, record: str | None) -> Iterator[Wat
     try:
         yield shown
     except BaseException as error:
-        run.end(error)
+        run.end("the program was stopped" if isinstance(error, KeyboardInterrupt | SystemExit) else error)
         raise
     finally:
         shown.close()

@@ -36,13 +36,18 @@ let samples = [];
 let head = null;
 let ended = false;
 
+/** Seconds from one sample to another: of a pipeline those of its micro-batches, which report late and in bursts. */
+const elapsed = (before, x) => (!before || before.part !== x.part ? 0
+  : x.batches === undefined ? x.at - before.at : ((x.batches - before.batches) * x.batch_ms) / 1000);
+
 /** What a counter grew per second, between neighbouring samples. */
 function rate(read) {
   return samples.map((x, k) => {
     const before = samples[k - 1];
-    if (!before || before.part !== x.part || x.at <= before.at) return null;
+    const seconds = elapsed(before, x);
+    if (!(seconds > 0)) return null;
     const now = read(x), then = read(before);
-    return now === null || now === undefined ? null : Math.max(0, (now - then) / (x.at - before.at));
+    return now === null || now === undefined ? null : Math.max(0, (now - then) / seconds);
   });
 }
 
@@ -56,7 +61,7 @@ function chart(id, lines) {
   const traces = lines
     .filter(([, y]) => y.some((value) => value !== null))
     .map(([name, y, shade, dash]) => ({
-      x: at, y, name, mode: "lines", line: { color: color(shade), width: 1.8, dash: dash || "solid" },
+      x: at, y, name, mode: "lines", connectgaps: samples[0].batches !== undefined, line: { color: color(shade), width: 1.8, dash: dash || "solid" },
     }));
   const axis = { gridcolor: color("--line"), zerolinecolor: color("--line"), color: color("--quiet") };
   const layout = {
@@ -94,7 +99,10 @@ function charts() {
 
 function figures() {
   const x = samples[samples.length - 1];
-  const rates = (read) => { const all = rate(read); return all[all.length - 1]; };
+  const rates = (read) => {
+    const all = x.batches === undefined ? rate(read) : rate(read).filter((y) => y !== null);
+    return all.length ? all[all.length - 1] : null;
+  };
   const both = (name) => (x.r ? (x.r[name] || 0) + (x.s[name] || 0) : x[name]);
   const shown = [];
   const show = (name, value, form = number) => { if (value !== undefined) shown.push([name, form(value)]); };
@@ -151,8 +159,9 @@ function topology() {
   const shape = head && head.topology;
   el("topology").parentElement.hidden = !shape;
   if (!shape) return;
-  const now = samples[samples.length - 1] || {}, before = samples[samples.length - 2] || {};
-  const workers = now.workers || [], earlier = (before.part === now.part && before.workers) || [];
+  const now = samples[samples.length - 1] || {};
+  const before = samples.findLast((x) => x !== now && elapsed(x, now) > 0) || {};
+  const workers = now.workers || [], earlier = before.workers || [];
   // One emitter keeps both windows, and the workers compare with shares of them.
   const shared = shape.shape === "star" && now.r && !workers.some((worker) => worker.r || worker.s);
   const place = (node) => [node.x * (WIDTH + GAP) + GAP, node.y * (HEIGHT + GAP) + 12];
@@ -178,7 +187,7 @@ function topology() {
     picture.append(svg("text", { x, y: y + 18, "text-anchor": "middle" }, words));
   }
   const most = Math.max(1, ...workers.flatMap((worker) => [worker.r, worker.s]));
-  for (const node of shape.nodes) picture.append(box(node, place(node), workers, earlier, now.at - before.at, shared ? 0 : most, shape));
+  for (const node of shape.nodes) picture.append(box(node, place(node), workers, earlier, elapsed(before, now), shared ? 0 : most, shape));
   const words = document.createElement("p");
   words.textContent = caption(shape, now);
   el("topology").replaceChildren(picture, words);
