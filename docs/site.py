@@ -13,11 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import streamjoin as sj
+import streamjoin.metrics
 from streamjoin.options import DECLARED
+from streamjoin.spark.settings import PARTITIONS, recommended, required
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS, TARGET = ROOT / "docs", ROOT / "build" / "docs"
 BESIDE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")  # pages of the project's root
+SHORT = 80  # characters of parameters in a line
 FOLDERS = ("algorithms", "decisions")  # whose pages are listed on a page of their own
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"(?m)^#+ +(.+)$")
@@ -41,6 +44,8 @@ def pages() -> dict[str, str]:
         found[f"{folder}/index.md"] = f"# {folder.capitalize()}\n\n{shown}\n"
     found["reference/options.md"] = options()
     found["reference/python.md"] = python()
+    found["reference/metrics.md"] = metrics()
+    found["reference/settings.md"] = settings()
     return {name: moved(name, text) for name, text in found.items()}
 
 
@@ -74,7 +79,7 @@ def options() -> str:
 
 
 def python() -> str:
-    """What `import streamjoin` offers, from its docstrings."""
+    """What `import streamjoin` offers, from its docstrings; classes with their methods."""
     parts = ["# Python", ""]
     for name in sj.__all__:
         value = getattr(sj, name)
@@ -82,14 +87,53 @@ def python() -> str:
         if name.startswith("_") or text is None or not callable(value):
             continue
         parts += [f"## {name}", "", f"```text\n{name}{_signature(value)}\n\n{text}\n```", ""]
+        if inspect.isclass(value) and not issubclass(value, BaseException):
+            bases = [base for base in reversed(value.__mro__) if base.__module__.startswith("streamjoin")]
+            for method, function in {k: v for base in bases for k, v in vars(base).items()}.items():
+                if inspect.isfunction(function) and not method.startswith("_") and function.__doc__:
+                    shown = f"{name}.{method}{_signature(function)}\n\n{inspect.getdoc(function)}"
+                    parts += [f"### {name}.{method}", "", f"```text\n{shown}\n```", ""]
     return "\n".join(parts)
 
 
 def _signature(value: object) -> str:
-    try:
-        return str(inspect.signature(value)) if inspect.isfunction(value) else ""
-    except (TypeError, ValueError):
+    """Its parameters; one a line if they are many."""
+    if not inspect.isfunction(value):
         return ""
+    text = re.sub(r"((?:: |-> ))'([^']*)'", r"\1\2", str(inspect.signature(value)))
+    names, _, result = text.rpartition(")")
+    lines = re.sub(r", (?![^\[(]*[\])])", ",\n    ", names)  # a comma outside brackets
+    return text if len(text) <= SHORT else lines.replace("(", "(\n    ", 1) + f",\n){result}"
+
+
+def metrics() -> str:
+    """Every figure of `stats()` and of /metrics, from their declarations."""
+    scopes = (
+        ("A live join: `join.stats()`", streamjoin.metrics.JOIN),
+        ('A side: `stats()["r"]`', streamjoin.metrics.SIDE),
+        ('A worker: `stats()["workers"][k]`', streamjoin.metrics.WORKER),
+        ("A Spark driver: `Totals.stats()`", streamjoin.metrics.PIPELINE),
+        ('A Spark cell: `Totals.stats()["by_cell"][k]`', streamjoin.metrics.PER_CELL),
+    )
+    lines = ["# Metrics", "", "How to read them: [Watching a join](../watching.md).", ""]
+    for title, figures in scopes:
+        lines += [f"## {title}", "", "| name | unit | meaning |", "| --- | --- | --- |"]
+        for figure in figures:
+            rate = f", `{figure.name}{streamjoin.metrics.PER_SECOND}`" if figure.rate else ""
+            lines.append(f"| `{figure.name}`{rate} | {figure.unit} | {figure.help} |")
+        lines.append("")
+    return "\n".join([*lines, "## Prometheus: `/metrics`", "", streamjoin.metrics.table(), ""])
+
+
+def settings() -> str:
+    """The settings of a Spark session, as `streamjoin.spark.settings` has them."""
+    known, needed = recommended(), required()
+    lines = ["# Spark settings", "", "[On Spark](../spark.md) shows how to set them.", ""]
+    lines += ["| setting | value | |", "| --- | --- | --- |"]
+    for name, value in known.items():
+        shown = "the number of cores" if name == PARTITIONS else f"`{value}`"
+        lines.append(f"| `{name}` | {shown} | {'required' if name in needed else 'recommended'} |")
+    return "\n".join([*lines, "", inspect.getdoc(recommended) or "", ""])
 
 
 def broken(found: dict[str, str]) -> Iterator[str]:
@@ -119,6 +163,7 @@ def gather() -> list[str]:
     shutil.rmtree(TARGET, ignore_errors=True)
     TARGET.mkdir(parents=True)
     shutil.copytree(DOCS / "images", TARGET / "images")
+    shutil.copy(DOCS / "site.css", TARGET)
     for path in sorted((ROOT / "examples").glob("*.json")):
         (TARGET / "examples").mkdir(exist_ok=True)
         shutil.copy(path, TARGET / "examples")

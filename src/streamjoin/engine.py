@@ -6,7 +6,7 @@ Engines do not know each other. They count sides: 0 is r, 1 is s.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -163,6 +163,12 @@ class Engine(ABC):
             for k, name in enumerate(SIDES)
         }
         return {**sides, "comparisons": self.comparisons(), "workers": self.workers()}
+
+    def counted(self, pushed: Sequence[int], results: int) -> dict[str, Any]:
+        """Its figures, and tuples and results so far, for an owner that counts them."""
+        stats = self.stats()
+        sides = {name: stats[name] | {"pushed": count} for name, count in zip(SIDES, pushed, strict=True)}
+        return stats | sides | {"results": results}
 
 
 def open_engine(plan: Plan, intake: Intake, setup: Setup, sink: Sink) -> Engine:

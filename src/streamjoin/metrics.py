@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+T = TypeVar("T")
 PER_SECOND = "_per_s"
 QUANTILES = {"p50": "0.5", "p99": "0.99", "p99_9": "0.999"}  # of latencies, as Prometheus labels them
 MISSING = "metrics need prometheus-client: pip install 'streamjoin[watch]'"
@@ -40,7 +41,7 @@ SIDE = (
     Figure("pushed", "tuples", "accepted so far", rate=True),
     Figure("late", "tuples", "that came after their window had passed", counter=True),
     Figure("shed", "tuples", 'refused under overload="shed"', counter=True),
-    Figure("watermark", "ticks", "tuples below this time are late; None if nothing has come, or all has"),
+    Figure("watermark", "ticks", "tuples below this time are late; none if nothing has come, or all has"),
     Figure("window", "tuples", "that may still meet an arrival"),
     Figure("store_bytes", "bytes", "of the window's columns and index, with room to grow"),
     Figure("raw_bytes", "bytes", "of the live tuples' predicate columns and times alone"),
@@ -58,7 +59,7 @@ WORKER = (
     Figure("messages_sent", "messages", "to its neighbours", counter=True),
     Figure("tuples_forwarded", "tuples", "to its neighbours", counter=True),
     Figure("fifo_high_water", "pairs", "of a join core: most that ever waited in a result FIFO of it"),
-    Figure("utilisation", "", "of a join core: the part of all cycles in which it compared two tuples"),
+    Figure("utilisation", "ratio", "of a join core: the part of all cycles in which it compared two tuples"),
 )
 JOIN = (
     Figure("algorithm", "", "who meets whom"),
@@ -69,7 +70,7 @@ JOIN = (
     Figure("results", "pairs", "found so far", rate=True),
     Figure("comparisons", "pairs", "compared so far", rate=True),
     Figure("latency_ms", "ms", "from the arrival of the later tuple until the result can be polled for"),
-    Figure("punctuation", "ticks", "no later result has a time below this; None if nothing is promised yet"),
+    Figure("punctuation", "ticks", "no later result has a time below this; none if nothing is promised yet"),
     Figure("punctuation_lag", "ticks", "by which the punctuation lies behind the input"),
     Figure("order_buffer", "pairs", "that wait for their order"),
     Figure("order_buffer_max", "pairs", "that ever waited for it at the same time"),
@@ -100,7 +101,7 @@ PER_CELL = (
     Figure("state_bytes", "bytes", "of its state"),
 )
 PIPELINE = (
-    Figure("batches", "batches", "micro-batches so far", counter=True),
+    Figure("batches", "batches", "so far, each a micro-batch", counter=True),
     Figure("rows_in", "rows", "read from both sources", counter=True),
     Figure("results", "pairs", "written so far", counter=True),
     Figure("late", "tuples", "dropped because they came after the watermark", counter=True),
@@ -205,6 +206,16 @@ class Totals:
         return totals | {name: self.latest.get(name) for name in LATEST} | {"by_cell": self.by_cell}
 
 
+watchers: list[Callable[[Any], None]] = []  # called with every join that benchmarks and tables open in an engine
+
+
+def observed(join: T) -> T:
+    """A join that has been opened, shown to whoever watches."""
+    for watcher in watchers:
+        watcher(join)
+    return join
+
+
 class Reporting(Protocol):
     """A running join: an embedded one, or the `Totals` of a Spark driver."""
 
@@ -264,7 +275,7 @@ def _families(scope: str, declared: Iterable[Figure], values: Labelled) -> Itera
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     for figure in declared:
-        name, found = figure.exposed(scope), list(_numbers(figure, values))
+        name, found = figure.exposed(scope), list(_numbers(figure, values)) if figure.unit else []
         if not found:
             continue
         family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
@@ -308,6 +319,6 @@ def table() -> str:
         for figure in declared:
             if figure.unit:
                 name, quantile = figure.exposed(scope), "quantile" if figure.unit == "ms" and scope == "join" else label
-                counted = f"{figure.unit} " if figure.unit not in ("ms", "seconds", "ticks") else ""
+                counted = f"{figure.unit} " if figure.unit not in ("ms", "seconds", "ticks", "ratio") else ""
                 lines.append(f"| `{name}` | {quantile and f'`{quantile}` '}| {counted}{figure.help} |")
     return "\n".join(lines)

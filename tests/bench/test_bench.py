@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from profiles import soak_only
+from streamjoin import metrics
 from streamjoin import papers as workload
 from streamjoin.bench import check, push_bench, rows_bench, tables_bench
 from streamjoin.bench import one_core as bench
@@ -35,8 +36,12 @@ def figures(*command: str) -> dict[str, Any]:
     return answer
 
 
-def test_scan() -> None:
+def test_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    joins: list[Any] = []
+    monkeypatch.setattr(metrics, "watchers", [joins.append])
     answer = figures("bench", "scan", "--tuples", "20000", "--seconds", "0")
+    counted = joins[0].stats()  # what the live page shows
+    assert counted["r"]["pushed"] > 0 and counted["s"]["pushed"] == 20_000
     assert {"comparisons_per_s", "pairs", "machine"} <= set(answer)
     assert answer["pairs"] > 0
 

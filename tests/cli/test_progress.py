@@ -14,7 +14,7 @@ import pytest
 from streamjoin.cli import progress
 from streamjoin.cli.progress import LiveJoin
 
-SIDE = {"pushed": 100, "window": 50, "late": 1, "watermark": 7}
+SIDE = {"pushed": 100, "window": 50, "late": 1, "watermark": 7_250_000, "store_bytes": 1024, "payload_bytes": 512}
 STATS = {"r": SIDE, "s": SIDE, "seconds": 2.0, "comparisons": 4_000_000, "results": 12}
 
 
@@ -30,9 +30,40 @@ def test_what_takes_long_is_named_again(capfd: pytest.CaptureFixture[str], monke
     first, *again = before
     assert first == "compiling the join"
     assert again and all(re.fullmatch(r"compiling the join: \d+ s so far", line) for line in again)
-    for part in ("done 50%", "tuples/s 50 per stream", "results 12", "windows 50 | 50", "watermarks 7 | 7", "late 2"):
+    shown = (
+        "done 50%",
+        "tuples/s 50 per stream",
+        "results 12, 6 per second",
+        "windows 50 | 50",
+        "state 3.0 KiB",
+        "late 2",
+    )
+    for part in (*shown, "watermarks 00:00:07.250 | 00:00:07.250"):
         assert part in joining
     assert all(line.startswith("joining: ") for line in after)
+
+
+def test_rates_are_recent_ones() -> None:
+    with LiveJoin("title") as live:
+        live("joining", 0.1, STATS)
+        later = {side: SIDE | {"pushed": 1100} for side in "rs"}
+        live("joining", 0.2, STATS | later | {"seconds": 2.01, "results": 100})  # too soon for another rate
+        assert dict(live._rows)["tuples/s"] == "50 per stream"
+        live("joining", 0.3, STATS | later | {"seconds": 4.0, "results": 32})
+        assert dict(live._rows)["tuples/s"] == "500 per stream" and dict(live._rows)["results"] == "32, 10 per second"
+        assert list(live._rates) == [50, 500]
+
+
+def test_files_name_what_takes_long(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "SOON", 0.3)
+    monkeypatch.setattr(progress, "REMIND", 0.3)
+    for quiet in (False, True):
+        with progress.progress(quiet=quiet) as stage:
+            stage("reading")
+            stage("joining")
+            time.sleep(1.5)
+    first, *again = capfd.readouterr().err.splitlines()
+    assert first == "joining" and again and all(re.fullmatch(r"joining: \d+ s so far", line) for line in again)
 
 
 def test_a_reminder_never_follows_the_line_of_a_later_stage(

@@ -64,3 +64,14 @@ def test_the_menu_has_every_page(site: ModuleType) -> None:
     assert listed <= found
     inside = {name for name in found if name.split("/")[0] in ("decisions", "algorithms", "examples")}
     assert found - inside - listed == {"contents.md"}
+
+
+def test_the_reference_is_made_from_the_code(site: ModuleType) -> None:
+    found = site.pages()
+    for name in ("join", "Join", "Join.push_r", "Join.results", "Join.to_arrow", "watch", "explain"):
+        assert f"# {name}\n" in found["reference/python.md"], name
+    assert "layout: tuple[int, int] | str = 'auto',\n" in found["reference/python.md"]
+    assert "`streamjoin_join_results_pairs_total`" in found["reference/metrics.md"]
+    assert "| `queue_depth` | messages |" in found["reference/metrics.md"]
+    assert "stateStore.providerClass` |" in found["reference/settings.md"]
+    assert "| `within` |" in found["reference/options.md"]

@@ -82,6 +82,46 @@ def test_the_page_ends_with_the_join(tmp_path: Path) -> None:
         tab.until(lambda: tab.text("#state") == "ended")
 
 
+def test_one_page_shows_what_follows_one_another(tmp_path: Path) -> None:
+    """Tables, then a star whose emitter keeps the windows, then a chain under one clock, as a benchmark has them."""
+    run = Run("bench")
+    server = Server(run, Address())
+    side = {"tuples": 100, "window": 2000, "watermark": None, "late": 0, "shed": 0, "bytes": 1}
+    worker = {"label": "0", "r": 0, "s": 0, "queue": 3, "comparisons": 0}
+
+    def live(tuples: int, **figures: float) -> dict[str, object]:
+        sides = {name: side | {"tuples": tuples} for name in "rs"}
+        return {**sides, "results": 1, "comparisons": 0, "workers": [worker | figures, worker | figures]}
+
+    run.note("reading")
+    run.describe("tables", None)
+    run.add({"rows_r": 7, "rows_s": 8, "results": 9, "comparisons": 12_345_678})
+    try:
+        with browser.browser(tmp_path) as tab:
+            tab.open(server.url)
+            tab.until(lambda: tab.text('[data-figure="comparisons"] b') == "12.3 M")
+            assert tab.text("#note").startswith("reading, ")
+            hidden = "[...document.querySelectorAll('section')].filter((x) => x.hidden).length"
+            assert tab.evaluate(hidden) == 5  # four charts and the workers
+            run.describe("a star", drawn("cell", (1, 2)))
+            run.add(live(10**6))
+            tab.until(lambda: "driver, with the windows: r 2,000, s 2,000" in tab.text("#topology"))
+            assert tab.text('[data-figure="r tuples/s"] b') == "–"  # nothing to compare with
+            assert tab.evaluate(hidden) == 0 and tab.text("#latency").endswith("no figures yet")
+            run.note("the chain")
+            run.describe("a chain", drawn("lockstep", (1, 2)))
+            run.add(live(10))
+            run.add(live(10, busy=0.25, comparisons=4 * 10**9) | {"at": 10_000.0})
+            tab.until(lambda: "busy 25 %" in tab.text("#topology"))
+            assert "r 0" in tab.text("#topology") and tab.text('[data-figure="r tuples/s"] b') == "0"
+            run.end("it stops")
+            tab.until(lambda: tab.text("#state") == "failed")
+            assert tab.text("#note") == "the chain" and tab.text("#error") == "it stops"
+            assert not tab.complaints
+    finally:
+        server.close()
+
+
 def test_cells_and_workers_are_drawn_with_what_they_hold(tmp_path: Path) -> None:
     """A Spark pipeline, then a star; by keyboard, light and dark."""
     run = Run("pipeline")
@@ -98,6 +138,7 @@ def test_cells_and_workers_are_drawn_with_what_they_hold(tmp_path: Path) -> None
             assert "r 1,200" in tab.text("#topology") and "2.0 KiB" in tab.text("#topology")
             assert "Copies as planned: 2.00 of an r, 1.00 of an s; so far 1.50 per row" in tab.text("#topology")
             assert tab.text("#h-latency") == "Duration of micro-batches (ms)"
+            assert tab.text('[data-figure="rows/s"] b') == "444"  # 400 rows in 900 ms, however late it was told
             seen = []
             for _ in range(6):
                 for kind in ("keyDown", "keyUp"):

@@ -12,11 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow import csv
 
 import streamjoin as sj
 from streamjoin.algorithms import ALGORITHMS
+from streamjoin.cli.watch import watched
 from streamjoin.errors import FileError, OptionError
-from streamjoin.metrics import Totals, collector, table
+from streamjoin.metrics import Totals, collector, table, watchers
 from streamjoin.monitor.address import Address, read_address
 from streamjoin.monitor.run import ENDED, FAILED, KEPT, RUNNING, Run, read_recording
 from streamjoin.monitor.samples import of_pipeline
@@ -28,7 +30,8 @@ SCHEMA = pa.schema({"ts": pa.int64(), "x": pa.int32()})
 
 
 def join(**options: Any) -> sj.Join:
-    return sj.Join(r=SCHEMA, s=SCHEMA, on="abs(r.x - s.x) <= 10", within=60, time="ts", **options)
+    options = {"within": 60} | options
+    return sj.Join(r=SCHEMA, s=SCHEMA, on="abs(r.x - s.x) <= 10", time="ts", **options)
 
 
 def get(url: str, host: str | None = None) -> tuple[int, str, Any]:
@@ -133,7 +136,7 @@ def test_a_taken_port_is_named(served: tuple[Run, Server]) -> None:
 
 @pytest.mark.parametrize("text", ["a:b", "127.0.0.1:99999", "[::1]:x"])
 def test_an_address_that_is_none(text: str) -> None:
-    with pytest.raises(OptionError, match="is no address; write a port"):
+    with pytest.raises(OptionError, match="is not an address; write a port"):
         read_address(text)
 
 
@@ -160,6 +163,73 @@ def test_a_recording_is_replayed(tmp_path: Path) -> None:
     samples = again.since(0)[0]
     assert samples == page.run.since(0)[0] and samples[-1]["results"] == 1
     assert again.state == ENDED and again.plan == page.run.plan
+
+
+def test_what_is_being_done_is_told(served: tuple[Run, Server], tmp_path: Path) -> None:
+    """Notes are no samples; and figures of one join are not compared with those of the next."""
+    run, server = served
+    run.note("reading")
+    run.describe("one plan", None)
+    run.add({"results": 5})
+    run.note("joining")
+    run.describe("another plan", None)
+    run.add({"results": 1})
+    run.end()
+    seen = list(events(get(f"{server.url}events")[1]))
+    assert [name for name, _ in seen] == ["run", "note", "samples", "end"]
+    assert seen[1][1]["text"] == "joining" and 0 <= seen[1][1]["seconds"] < 20
+    assert [(sample["results"], sample["part"]) for sample in seen[2][1]] == [(5, 0), (1, 1)]
+    path = tmp_path / "run.jsonl"
+    with path.open("w") as file:
+        kept = Run("kept", recording=file)
+        kept.note("joining")
+        kept.end("it stops")
+    again = Run("again")
+    replay(path, again, speed=1000.0)
+    assert (again.doing, again.state, again.message) == ("joining", FAILED, "it stops")
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "grid"])
+def test_a_join_of_files_is_shown(algorithm: str, tmp_path: Path) -> None:
+    """Its plan, its rows, its results; and workers where it has them."""
+    from streamjoin.cli.main import main
+
+    rows = pa.table({"ts": list(range(500)), "x": [k % 50 for k in range(500)]}, schema=SCHEMA)
+    csv.write_csv(rows, tmp_path / "t.csv")
+    words = ["--left", "t.csv", "--right", "t.csv", "--time", "ts", "--on", "abs(r.x - s.x) <= 1", "--within", "20"]
+    words = [str(tmp_path / word) if word == "t.csv" else word for word in words]
+    words += ["-o", str(tmp_path / "out.csv"), "--record", str(tmp_path / "run.jsonl"), "--algorithm", algorithm]
+    assert main(["join", *words, *(["--workers", "2"] if algorithm == "grid" else [])]) == 0
+    lines = list(read_recording(tmp_path / "run.jsonl"))
+    found = len((tmp_path / "out.csv").read_text().splitlines()) - 1
+    heads = [line["run"] for line in lines if "run" in line]
+    samples = [line["sample"] for line in lines if "sample" in line]
+    notes = [line["note"]["text"] for line in lines if "note" in line]
+    assert ("estimated" in heads[1]["plan"]) == (algorithm == "auto")
+    assert samples[0]["rows_r"] == samples[0]["rows_s"] == 500
+    assert samples[-1]["results"] == found > 0 and f"writing {found:,} rows" in notes
+    if algorithm == "grid":
+        assert heads[-1]["topology"]["shape"] == "grid" and len(samples[-1]["workers"]) == 2
+        assert samples[-1]["r"]["tuples"] == samples[-1]["s"]["tuples"] == 500
+    else:
+        assert heads[-1]["topology"] is None
+    assert lines[-1] == {"end": {"state": ENDED, "message": ""}}
+    assert not watchers
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (SystemExit(143), "the program was stopped"),
+        (KeyboardInterrupt(), "the program was stopped"),
+        (ValueError("no"), "no"),
+    ],
+)
+def test_what_ends_a_command_is_shown(error: BaseException, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    with pytest.raises(type(error)), watched("a command", None, str(path)):
+        raise error
+    assert list(read_recording(path))[-1] == {"end": {"state": FAILED, "message": message}}
 
 
 def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
@@ -216,6 +286,25 @@ def test_metrics_of_a_spark_driver() -> None:
 
 
 ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.mark.parametrize("name", ["kang", "grid", "lockstep"])
+def test_every_metric_is_documented(name: str) -> None:
+    """What Prometheus gets is what the table of metrics has, by the conventions: unit last, _total for counters."""
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    window: Any = sj.last(10) if name == "lockstep" else 60
+    workers = {} if name == "kang" else {"workers": 2}
+    with join(within=window, algorithm=name, **workers) as live:
+        registry = CollectorRegistry()
+        registry.register(collector(live))
+        live.push_r({"ts": [1], "x": [5]})
+        live.push_s({"ts": [3], "x": [7]})
+        text = generate_latest(registry).decode()
+    kinds = dict(re.findall(r"# TYPE (streamjoin_\w+) (\w+)", text))
+    assert kinds and kinds.keys() <= set(re.findall(r"streamjoin_\w+", table()))
+    assert all(metric.endswith("_total") == (kind == "counter") for metric, kind in kinds.items())
+    assert ("streamjoin_worker_utilisation_ratio" in kinds) == (name == "lockstep")
 
 
 def test_the_documentation_lists_every_metric() -> None:

@@ -10,7 +10,7 @@ import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from streamjoin.algorithms import ALGORITHMS
 from streamjoin.engine import PerSide, Setup, open_engine
 from streamjoin.errors import StreamjoinError
 from streamjoin.intake.prepare import Intake
+from streamjoin.metrics import observed
 from streamjoin.options import Options
 from streamjoin.papers import BAND, MICROSECONDS, Array, Source, partners, schema
 from streamjoin.plan.plan import SIDES, Plan, make_plan
@@ -28,7 +29,6 @@ from streamjoin.windows import SINCE_EVER
 from streamjoin.windows.duration import parse_duration
 from streamjoin.windows.watermark import Watermark
 
-T = TypeVar("T")
 CHECKED = 16  # r tuples, one after the other
 FILL = 1 << 16  # tuples that fill a window at a time
 SAMPLE = 1000  # of each side that are compared before
@@ -55,16 +55,6 @@ class Case:
     push: int = 1024  # tuples given to the join at a time
 
 
-watchers: list[Callable[[Any], None]] = []  # called with every join that a benchmark opens
-
-
-def observed(join: T) -> T:
-    """A join that a benchmark opens, shown to whoever watches."""
-    for watcher in watchers:
-        watcher(join)
-    return join
-
-
 class BareJoin:
     """An engine that is fed with the papers' tuples and counts pairs; rows are not put together."""
 
@@ -85,9 +75,7 @@ class BareJoin:
 
     def stats(self) -> dict[str, Any]:
         """The engine's figures, and tuples and results so far."""
-        stats = self.engine.stats()
-        sides = {name: stats[name] | {"pushed": count} for name, count in zip(SIDES, self._pushed, strict=True)}
-        return stats | sides | {"results": self.results}
+        return self.engine.counted(self._pushed, self.results)
 
     def pairs(self, r: Array, s: Array) -> None:
         self.results += len(r)
@@ -97,8 +85,12 @@ class BareJoin:
 
     def prepared(self, side: int, table: Any, first: int = 0) -> Tuples:
         """Tuples as an engine takes them; all of the papers' count. Numbers begin with `first`."""
-        self._pushed[side] += table.num_rows
         return self._intake.prepare(side, table, self._intake.times(side, table), 0, first)[0]
+
+    def arrive(self, side: int, batch: Tuples) -> None:
+        """Tuples of a stream arrive."""
+        self._pushed[side] += len(batch)
+        self.engine.arrive(side, batch)
 
     def passed(self, side: int, time: int) -> None:
         """A stream has come to a time: what has expired of the other one goes."""
@@ -108,7 +100,7 @@ class BareJoin:
     def take(self, side: int, table: Any, first: int) -> None:
         """The next tuples of a stream, numbered from `first`; what they let expire goes."""
         batch = self.prepared(side, table, first)
-        self.engine.arrive(side, batch)
+        self.arrive(side, batch)
         self.passed(side, int(batch.at[0]))
 
     def fill(self, sources: list[Source], tuples: int, most: int = FILL) -> None:
@@ -126,7 +118,7 @@ class BareJoin:
 
     def _next(self, sources: list[Source], side: int, count: int) -> None:
         first = sources[side].count
-        self.engine.arrive(side, self.prepared(side, sources[side].batch(count), first))
+        self.arrive(side, self.prepared(side, sources[side].batch(count), first))
 
     def close(self) -> None:
         """Lets everything meet, stops, and raises what went wrong."""
@@ -193,7 +185,7 @@ class Harness(BareJoin):
         else:
             arrivals = self.prepared(side, table)
             self._newest = int(arrivals.at[-1])
-            self.engine.arrive(side, arrivals)
+            self.arrive(side, arrivals)
         self.passed(side, self._newest)
 
     def _taken(self, push: SmallPush) -> None:

@@ -112,7 +112,7 @@ class Contestant(BareJoin):
         return pushed * len(batches[0]) / (time.perf_counter() - start)
 
     def _arrive(self, side: int, batch: Tuples) -> None:
-        self.engine.arrive(side, batch)
+        self.arrive(side, batch)
         self.engine.expire((2, SINCE_EVER), (0, 0))
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamjoin.bench.harness import observed
 from streamjoin.bench.jobs import INNER, KINDS
 from streamjoin.errors import OptionError, StreamjoinError
 from streamjoin.live.join import Join
 from streamjoin.machine import machine
+from streamjoin.metrics import observed
 from streamjoin.papers import BAND, Source, schema
 from streamjoin.plan.plan import SIDES
 

@@ -97,7 +97,7 @@ class Scan:
         self._join = Kept(BAND, "1 day", "scan")
         sources = [Source(name, 1_000_000) for name in SIDES]
         with self._join.engine.prefill():
-            self._join.engine.arrive(1, self._join.prepared(1, sources[1].batch(tuples)))
+            self._join.arrive(1, self._join.prepared(1, sources[1].batch(tuples)))
         self._probes = self._join.prepared(0, sources[0].batch(SCAN_PROBES))
         self._join.keeping = True
         self._probe()
@@ -109,7 +109,7 @@ class Scan:
 
     def _probe(self) -> None:
         """The probes arrive and are forgotten."""
-        self._join.engine.arrive(0, self._probes)
+        self._join.arrive(0, self._probes)
         self._join.engine.expire((FOREVER, SINCE_EVER), (0, 0))
 
     def run(self, seconds: float) -> float:

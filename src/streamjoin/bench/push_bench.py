@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin import api
-from streamjoin.bench.harness import observed
 from streamjoin.errors import OptionError, StreamjoinError
 from streamjoin.live.join import Join
 from streamjoin.machine import machine
+from streamjoin.metrics import observed
 from streamjoin.papers import MICROSECONDS, Array, Source, band, schema
 
 WINDOWS = {10_000: 187, 1_000_000: 20}  # tuples per side, and the half-width that gives a row 14 or 16 partners

@@ -22,7 +22,7 @@ def shared(context: typer.Context, watch: Address = None, record: Recording = No
     """Options of every benchmark."""
     if watch is None and record is None:
         return
-    from streamjoin.bench.harness import watchers
+    from streamjoin.metrics import watchers
 
     global _shown
     _shown = context.with_resource(watched(f"streamjoin bench {context.invoked_subcommand}", watch, record))

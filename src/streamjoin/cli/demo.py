@@ -36,10 +36,11 @@ def demo(
         if engine == PIPELINE:
             figures = _on_spark(window, asked, shown)
         else:
-            from streamjoin.bench.demo import run
-
             asked |= {"algorithm": algorithm, "workers": from_text("workers", workers)}
-            with LiveJoin("the papers' band join") as live:
+            with LiveJoin("the papers' band join", shown.note) as live:
+                live("loading libraries", 0.0)
+                from streamjoin.bench.demo import run
+
                 figures = run(window=window, report=live, observe=shown.join, **asked)
     if engine == PIPELINE:
         how = f"Spark {figures['master']}, {figures['batches']} micro-batches"
@@ -62,8 +63,9 @@ def _on_spark(window: str, asked: dict[str, Any], shown: Watched) -> dict[str, A
     from streamjoin.spark.pipeline.session import check_installed
 
     check_installed()
-    from streamjoin.bench.demo import SPARK_TUPLES, run_on_spark
+    with Live("the papers' band join on Spark", also=shown.pipeline) as live:
+        live.show("loading libraries", [])
+        from streamjoin.bench.demo import SPARK_TUPLES, run_on_spark
 
-    tuples = 2 * (asked.get("tuples") or SPARK_TUPLES)
-    with Live("the papers' band join on Spark", tuples, shown.pipeline) as live:
+        live.tuples = 2 * (asked.get("tuples") or SPARK_TUPLES)
         return run_on_spark(window=window, report=live, **asked)

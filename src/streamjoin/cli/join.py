@@ -48,7 +48,8 @@ def join(
     time: Annotated[
         str | None,
         _own(
-            WINDOW, "The time column, if both sides call it the same; or valid(FROM,TO), or valid(FROM,TO,most=1 day)."
+            WINDOW,
+            "The time column, if it has the same name on both sides; or valid(FROM,TO), or valid(FROM,TO,most=1 day).",
         ),
     ] = None,
     time_left: Annotated[str | None, _own(WINDOW, "The left side's time column.")] = None,
@@ -63,15 +64,16 @@ def join(
             "-o",
         ),
     ] = None,
-    left_format: Annotated[str | None, _own(INPUT, f"Instead of by suffix: {BRIEFLY}.")] = None,
+    left_format: Annotated[str | None, _own(INPUT, f"The format, if the suffix does not tell: {BRIEFLY}.")] = None,
     right_format: Annotated[str | None, _own(INPUT, _THE_SAME)] = None,
-    output_format: Annotated[str | None, _own(RESULT, "Instead of by suffix, as those of the inputs.")] = None,
+    output_format: Annotated[str | None, _own(RESULT, "The output's format, if the suffix does not tell.")] = None,
     left_encoding: Annotated[
-        str | None, _own(INPUT, "Of CSV or NDJSON that is not UTF-8: latin1, cp1252, utf-16.", metavar="NAME")
+        str | None,
+        _own(INPUT, "The encoding of CSV or NDJSON that is not UTF-8: latin1, cp1252, utf-16.", metavar="NAME"),
     ] = None,
     right_encoding: Annotated[str | None, _own(INPUT, _THE_SAME, metavar="NAME")] = None,
     null: Annotated[
-        list[str] | None, _own(INPUT, "Means null in CSV, as an empty field; repeatable.", metavar="WORD")
+        list[str] | None, _own(INPUT, "A word that means null in CSV, like an empty field; repeatable.", metavar="WORD")
     ] = None,
     explain: Annotated[bool, _own(RESULT, "Print the plan and do nothing.", "--explain")] = False,
     stats: Annotated[bool, _own(RESULT, "Print what was measured (standard error).", "--stats")] = False,
@@ -83,34 +85,41 @@ def join(
     engine: Annotated[
         str, _own(ENGINE, f"{EMBEDDED}: files, in this process; {PIPELINE}: streams, on a cluster.")
     ] = EMBEDDED,
-    master: Annotated[str, _own(ON_SPARK, "Its master, as local[*] or spark://host:7077.")] = "local[*]",
-    checkpoint: Annotated[str | None, _own(ON_SPARK, "The folder from which a stopped pipeline goes on.")] = None,
-    watermark: Annotated[str, _own(ON_SPARK, "How late a row may come.", metavar="DELAY|LEFT,RIGHT")] = "10 seconds",
+    master: Annotated[str, _own(ON_SPARK, "The cluster's master, such as local[*] or spark://host:7077.")] = "local[*]",
+    checkpoint: Annotated[str | None, _own(ON_SPARK, "The folder from which a stopped pipeline resumes.")] = None,
+    watermark: Annotated[str, _own(ON_SPARK, "How late a row may arrive.", metavar="DELAY|LEFT,RIGHT")] = "10 seconds",
     trigger: Annotated[
-        str | None, _own(ON_SPARK, 'A micro-batch every so often, as "1 second"; else as fast as it can.')
+        str | None,
+        _own(ON_SPARK, 'The interval between micro-batches, such as "1 second"; by default as fast as possible.'),
     ] = None,
-    available_now: Annotated[bool, _own(ON_SPARK, "Join what is there now, then end.", "--available-now")] = False,
+    available_now: Annotated[
+        bool, _own(ON_SPARK, "Join the input that exists now, then end.", "--available-now")
+    ] = False,
     left_schema: Annotated[
-        str | None, _own(ON_SPARK, 'Columns and types, as "ts TIMESTAMP, x INT", or the name of a file with them.')
+        str | None, _own(ON_SPARK, 'Columns and types, such as "ts TIMESTAMP, x INT", or the name of a file with them.')
     ] = None,
     right_schema: Annotated[str | None, _own(ON_SPARK, _THE_SAME)] = None,
     left_option: Annotated[
         list[str] | None,
-        _own(ON_SPARK, "For Spark's reader, as maxFilesPerTrigger=10; repeatable.", metavar="KEY=VALUE"),
+        _own(ON_SPARK, "An option of Spark's reader, such as maxFilesPerTrigger=10; repeatable.", metavar="KEY=VALUE"),
     ] = None,
     right_option: Annotated[list[str] | None, _own(ON_SPARK, _THE_SAME, metavar="KEY=VALUE")] = None,
     output_option: Annotated[
-        list[str] | None, _own(ON_SPARK, "For Spark's writer; repeatable.", metavar="KEY=VALUE")
+        list[str] | None, _own(ON_SPARK, "An option of Spark's writer; repeatable.", metavar="KEY=VALUE")
     ] = None,
     malformed: Annotated[
-        str, _own(ON_SPARK, f"What to do about text that does not fit the columns: {either(MALFORMED)}.")
+        str, _own(ON_SPARK, f"What to do with text that does not fit the columns: {either(MALFORMED)}.")
     ] = MALFORMED[0],
     conf: Annotated[
         list[str] | None, _own(ON_SPARK, "A setting of the session; repeatable.", metavar="KEY=VALUE")
     ] = None,
     packages: Annotated[
         list[str] | None,
-        _own(ON_SPARK, "From Maven Central, as Kafka's connector; repeatable.", metavar="GROUP:NAME:VERSION"),
+        _own(
+            ON_SPARK,
+            "A package from Maven Central, such as Kafka's connector; repeatable.",
+            metavar="GROUP:NAME:VERSION",
+        ),
     ] = None,
     *,
     options: dict[str, Any],
@@ -131,7 +140,7 @@ def join(
         raise typer.BadParameter("only one of --left and --right can be standard input")
     rate = options["rate"]
     if rate is not None and not explain:
-        raise typer.BadParameter("--rate is for --explain; the rows of files come as fast as they can be read")
+        raise typer.BadParameter("--rate is for --explain; the rows of files come as fast as they are read")
     request = {name: value for name, value in options.items() if TABLES in DECLARED[name].metadata["engines"]}
     from streamjoin.cli.files import STANDARD, Target, choose_format
 
@@ -150,7 +159,7 @@ def join(
 
     target.check(inputs=(r, s))
     with watched("streamjoin join", watch, record) as shown:
-        report = _run(r, s, words, target, request, shown)
+        report = _run(r, s, words, target, request, shown, quiet=as_json or output == STANDARD)
     if as_json:
         print(json.dumps(report))
         return
@@ -167,7 +176,7 @@ def _source(name: str, side: str, format: str | None, encoding: str | None) -> S
 
 
 def _run(
-    r: Any, s: Any, nulls: tuple[str, ...], target: Any, request: dict[str, Any], shown: Watched
+    r: Any, s: Any, nulls: tuple[str, ...], target: Any, request: dict[str, Any], shown: Watched, quiet: bool
 ) -> dict[str, Any]:
     """Reads, joins and writes; returns what --json prints."""
     import streamjoin as sj
@@ -175,23 +184,25 @@ def _run(
 
     gaps: dict[Source, tuple[int, str]] = {}
     moments = [perf_counter()]
-    with progress(shown.note) as stage:
+    with progress(shown.note, quiet) as stage:
         tables = []
         for source, time in zip((r, s), _named(request), strict=True):
             stage(f"reading {source}")
             tables.append(source.read(time, nulls, partial(gaps.__setitem__, source)))
         target.check(*(table.schema for table in tables))
         moments.append(perf_counter())
-        stage(f"joining {tables[0].num_rows:,} x {tables[1].num_rows:,} rows")
+        rows = tables[0].num_rows, tables[1].num_rows
+        stage(f"joining {rows[0]:,} x {rows[1]:,} rows")
         counts: dict[str, Any] = {}
+        shown.tables(lambda: sj.explain(*tables, **request), rows)
         result = sj.join(*tables, **request, stats=counts)
         moments.append(perf_counter())
+        shown.finished(rows, result.num_rows, counts.get("comparisons", 0))
         target.write(result, stage(f"writing {result.num_rows:,} rows", result.num_rows))
         moments.append(perf_counter())
-        shown.add({"results": result.num_rows, "comparisons": counts.get("comparisons", 0), "note": "done"})
-    for source, (rows, first) in gaps.items():
-        verb = "row lacks" if rows == 1 else "rows lack"
-        print(f"{source}: {rows:,} {verb} a column that others have, which is null there; {first}", file=sys.stderr)
+    for source, (count, first) in gaps.items():
+        verb = "row lacks" if count == 1 else "rows lack"
+        print(f"{source}: {count:,} {verb} a column that others have, which is null there; {first}", file=sys.stderr)
     incomplete = [gaps[source][0] if source in gaps else 0 for source in (r, s)]
     read, joined, written = (round(b - a, 6) for a, b in pairwise(moments))
     return {
@@ -199,8 +210,8 @@ def _run(
         "seconds": round(moments[-1] - moments[0], 6),
         "output": target.name,
         "stats": {
-            "left_rows": tables[0].num_rows,
-            "right_rows": tables[1].num_rows,
+            "left_rows": rows[0],
+            "right_rows": rows[1],
             "left_incomplete": incomplete[0],
             "right_incomplete": incomplete[1],
             **counts,

@@ -1,6 +1,6 @@
-"""Progress on standard error: of files, where a person is looking at it; of a pipeline, everywhere.
+"""Progress on standard error: one steady block on a terminal, lines now and then elsewhere.
 
-A running join shows one steady block on a terminal, and a line now and then elsewhere.
+A join of files that takes less than a second says nothing where there is no terminal.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from streamjoin.interrupts import Thread, await_end, start
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 EVERY = 5.0  # seconds between two lines if there is no terminal
 RECENT = 10  # batches that rates are taken over
 REMIND = 10.0  # seconds without a line after which what takes long is named again
+SOON = 0.8  # seconds after which a stage of a join of files is named if there is no terminal
+BETWEEN = 0.25  # seconds that a rate is taken over, at least
 NAP = 0.1
 LEVELS, PLAIN = "▁▂▃▄▅▆▇█", "_-=#"  # of a curve
 SPARKS = 40  # points of a curve
@@ -33,15 +35,21 @@ class Stage(Protocol):
 
 
 @contextmanager
-def progress(also: Callable[[str], None] = lambda text: None) -> Iterator[Stage]:
-    """Shows stages on a terminal; `also` is called with each of them in any case."""
+def progress(also: Callable[[str], None] = lambda text: None, quiet: bool = False) -> Iterator[Stage]:
+    """Shows stages on a terminal, and names long ones elsewhere; `also` is called with each of them in any case.
+
+    `quiet` says nothing where there is no terminal.
+    """
     if not sys.stderr.isatty():
+        with nullcontext() if quiet else _Patient("") as lines:
 
-        def note(text: str, steps: int | None = None) -> Callable[[int], None]:
-            also(text)
-            return lambda done: None
+            def note(text: str, steps: int | None = None) -> Callable[[int], None]:
+                also(text)
+                if lines is not None:
+                    lines.show(text, [])
+                return lambda done: None
 
-        yield note
+            yield note
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -65,6 +73,8 @@ class Block:
     What takes long is named at once, and again with the seconds so far while nothing else is said.
     """
 
+    _at_once = True
+
     def __init__(self, title: str) -> None:
         self._title = title
         self._lock = threading.Lock()  # a reminder of an earlier stage never follows the line of a later one
@@ -72,7 +82,8 @@ class Block:
         self._rows: list[tuple[str, str]] = []
         self._rates: deque[float] = deque(maxlen=SPARKS)
         self._printed = 0.0
-        self._over = False
+        self._named = True  # the stage, where there is no terminal
+        self._over = threading.Event()
         self._screen: Any = None
         self._thread: Thread | None = None
         if sys.stderr.isatty():
@@ -91,7 +102,7 @@ class Block:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        self._over = True
+        self._over.set()
         if self._screen is not None:
             self._screen.stop()
         if self._thread is not None:
@@ -102,11 +113,11 @@ class Block:
         with self._lock:
             new = stage != self._stage
             if new:
-                self._stage, self._since = stage, time.monotonic()
+                self._stage, self._since, self._named = stage, time.monotonic(), self._at_once
             self._rows = rows
             if rate is not None:
                 self._rates.append(rate)
-            if self._screen is None and (new or time.monotonic() - self._printed >= EVERY):
+            if self._screen is None and self._at_once and (new or time.monotonic() - self._printed >= EVERY):
                 self._print(self._line())
 
     def say(self, text: str) -> None:
@@ -118,11 +129,14 @@ class Block:
 
     def _remind(self) -> None:
         """Prints the name of a long stage if there is no terminal."""
-        while not self._over:
-            time.sleep(NAP)
+        while not self._over.wait(NAP):
             with self._lock:
-                if self._stage and time.monotonic() - self._printed >= REMIND:
-                    self._print(f"{self._stage}: {time.monotonic() - self._since:.0f} s so far")
+                now, text = time.monotonic(), f"{self._stage}: {time.monotonic() - self._since:.0f} s so far"
+                if not self._named and now - self._since >= SOON:
+                    self._named = True
+                    self._print(self._stage)
+                elif self._named and self._stage and now - self._printed >= REMIND:
+                    self._print(text)
 
     def _print(self, text: str) -> None:
         self._printed = time.monotonic()
@@ -148,6 +162,12 @@ class Block:
         return table
 
 
+class _Patient(Block):
+    """Names a stage only if it takes long."""
+
+    _at_once = False
+
+
 class Live(Block):
     """Of a pipeline: called with the stage and the figures so far, from the listener's thread and from the main one."""
 
@@ -158,7 +178,7 @@ class Live(Block):
         also: Callable[[str, Figures], None] = lambda stage, figures: None,
     ) -> None:
         super().__init__(title)
-        self._tuples, self._also = tuples, also
+        self.tuples, self._also = tuples, also
         self._recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
         self._warned = 0
 
@@ -177,7 +197,7 @@ class Live(Block):
         """What is shown: names and values."""
         latest, spent = figures.latest, sum(batch.get("batch_ms") or 0 for batch in self._recent) / 1_000
         taken, found = (sum(batch.get(name) or 0 for batch in self._recent) for name in ("rows_in", "results"))
-        done = f" of {self._tuples:,}" if self._tuples else ""
+        done = f" of {self.tuples:,}" if self.tuples else ""
         return [
             ("rows", f"{figures.rows_in:,}{done}"),
             ("rows/s", f"{taken / spent:,.0f}" if spent else "-"),
@@ -194,21 +214,35 @@ class Live(Block):
 class LiveJoin(Block):
     """Of a join in this process: called with the stage, how far it is, and the join's figures."""
 
+    def __init__(self, title: str, also: Callable[[str], None] = lambda stage: None) -> None:
+        super().__init__(title)
+        self._also = also
+        self._before: dict[str, Any] = {"seconds": 0.0, "results": 0, "comparisons": 0, "pushed": 0}
+        self._recent: dict[str, float] = {}
+
     def __call__(self, stage: str, done: float, stats: dict[str, Any] | None = None) -> None:
+        self._also(stage)
         if stats is None:
             self.show(stage, [])
             return
-        r, s, seconds = stats["r"], stats["s"], stats["seconds"]
+        r, s, now = stats["r"], stats["s"], stats | {"pushed": stats["r"]["pushed"]}
+        new = now["seconds"] - self._before["seconds"] >= BETWEEN or not self._recent
+        if new:
+            seconds = max(now["seconds"] - self._before["seconds"], 1e-9)
+            self._recent = {name: (now[name] - value) / seconds for name, value in self._before.items()}
+            self._before = {name: now[name] for name in self._before}
+        rate = self._recent["pushed"]
         rows = [
             ("done", f"{done:.0%}"),
-            ("tuples/s", f"{r['pushed'] / seconds:,.0f} per stream"),
-            ("comparisons/s", f"{stats['comparisons'] / seconds / 1e6:,.1f} M"),
-            ("results", f"{stats['results']:,}"),
+            ("tuples/s", f"{rate:,.0f} per stream"),
+            ("comparisons/s", f"{self._recent['comparisons'] / 1e6:,.1f} M"),
+            ("results", f"{stats['results']:,}, {self._recent['results']:,.0f} per second"),
             ("windows", f"{r['window']:,} | {s['window']:,}"),
-            ("watermarks", f"{r.get('watermark')} | {s.get('watermark')}"),
+            ("state", _bytes(sum(side["store_bytes"] + side["payload_bytes"] for side in (r, s)))),
+            ("watermarks", f"{_moment(r['watermark'])} | {_moment(s['watermark'])}"),
             ("late", f"{r['late'] + s['late']:,}"),
         ]
-        self.show(stage, rows, r["pushed"] / seconds)
+        self.show(stage, rows, rate if new else None)
 
 
 def sparkline(values: Iterable[float], encoding: str = "utf-8") -> str:
@@ -225,6 +259,18 @@ def sparkline(values: Iterable[float], encoding: str = "utf-8") -> str:
     except (UnicodeEncodeError, LookupError):
         levels = PLAIN
     return "".join(levels[round(value / most * (len(levels) - 1))] for value in known)
+
+
+def _moment(microseconds: int | None) -> str:
+    """A time of the papers' streams, which begin at midnight.
+
+    >>> _moment(15_624_750), _moment(None)
+    ('00:00:15.624', '-')
+    """
+    if microseconds is None:
+        return "-"
+    seconds, rest = divmod(microseconds // 1000, 1000)
+    return f"{time.strftime('%H:%M:%S', time.gmtime(seconds))}.{rest:03}"
 
 
 def _bytes(count: int) -> str:

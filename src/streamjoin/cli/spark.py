@@ -85,7 +85,7 @@ def pipeline(words: dict[str, Any], options: dict[str, Any], as_json: bool) -> N
         report = run(asked, cluster, stop, live)
     ended = "all input joined"
     if not report["finished"]:
-        ended = "stopped" + ("" if asked.checkpoint is None else "; the same command goes on from the checkpoint")
+        ended = "stopped" + ("" if asked.checkpoint is None else "; the same command resumes from the checkpoint")
     if as_json:
         print(json.dumps(report))
     if not as_json or not report["finished"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +26,7 @@ Address = Annotated[
     typer.Option(
         "--watch",
         metavar="[HOST:PORT]",
-        help="Serve a page that shows the run; on this machine alone and a free port unless told otherwise.",
+        help="Serve a live page of the run. Without an address: on a free port, for this machine only.",
         rich_help_panel=RESULT,
     ),
 ]
@@ -58,25 +58,39 @@ class Watched:
 
     def __init__(self, run: Run | None) -> None:
         self._run = run
-        self._samplers: list[Any] = []
+        self._sampler: Any = None
         self.source = _Source()
 
     def note(self, text: str) -> None:
         """Says what is being done."""
         if self._run is not None:
-            self._run.add({"note": text})
+            self._run.note(text)
 
-    def add(self, sample: dict[str, Any]) -> None:
+    def tables(self, explain: Callable[[], object], rows: tuple[int, int]) -> None:
+        """Shows the plan of a join of whole tables from now on; `finished` adds what it found."""
         if self._run is not None:
-            self._run.add(sample)
+            from streamjoin.metrics import watchers
+            from streamjoin.monitor.samples import of_tables
+
+            self._run.describe(str(explain()), None)
+            self._run.add(of_tables(rows))
+            watchers.append(self.join)  # an algorithm with workers shows what these do
+
+    def finished(self, rows: tuple[int, int], results: int, comparisons: int) -> None:
+        """A join of whole tables has found its result."""
+        if self._run is not None and self._sampler is None:
+            from streamjoin.monitor.samples import of_tables
+
+            self._run.add(of_tables(rows, results, comparisons))
 
     def join(self, join: Any) -> None:
-        """Shows a live join from now on."""
+        """Shows a live join from now on, instead of the one before."""
         if self._run is not None:
             from streamjoin.monitor.watch import Sampler
 
+            self.close()
             self.source.stats = join.stats
-            self._samplers.append(Sampler(join, self._run))
+            self._sampler = Sampler(join, self._run)
 
     def pipeline(self, stage: str, figures: Any) -> None:
         """Shows what a Spark pipeline has done so far."""
@@ -91,11 +105,13 @@ class Watched:
             copies = facts["replication"]["r"], facts["replication"]["s"]
             picture = cells(facts["routing"], facts["groups"], tuple(facts["grid"]), copies)
             self._run.describe(str(figures.explanation), picture)
-        self._run.add(of_pipeline(figures.stats(), stage))
+        self._run.note(stage)
+        self._run.add(of_pipeline(figures.stats()))
 
     def close(self) -> None:
-        for sampler in self._samplers:
-            sampler.close()
+        if self._sampler is not None:
+            self._sampler.close()
+            self._sampler = None
 
 
 class _Source:
@@ -111,6 +127,7 @@ def watched(title: str, address: str | None, record: str | None) -> Iterator[Wat
     if address is None and record is None:
         yield Watched(None)
         return
+    from streamjoin.metrics import watchers
     from streamjoin.monitor.address import read_address
     from streamjoin.monitor.run import Run
     from streamjoin.monitor.server import Server
@@ -124,10 +141,12 @@ def watched(title: str, address: str | None, record: str | None) -> Iterator[Wat
     try:
         yield shown
     except BaseException as error:
-        run.end(error)
+        run.end("the program was stopped" if isinstance(error, KeyboardInterrupt | SystemExit) else error)
         raise
     finally:
         shown.close()
+        if shown.join in watchers:
+            watchers.remove(shown.join)
         if server is not None:
             server.close()
         run.end()
@@ -138,7 +157,7 @@ def watched(title: str, address: str | None, record: str | None) -> Iterator[Wat
 def watch(
     recording: Annotated[Path, typer.Argument(help="A file that --record has written.")],
     address: Annotated[str, typer.Option("--at", metavar="HOST:PORT", help="Where to serve it.")] = ANYWHERE,
-    speed: Annotated[float, typer.Option(min=0.01, help="How many times as fast as it was.")] = 1.0,
+    speed: Annotated[float, typer.Option(min=0.01, help="How many times faster than the original.")] = 1.0,
 ) -> None:
     """Replays a recorded run on the live page, until Ctrl-C."""
     from streamjoin.monitor.address import read_address

@@ -54,6 +54,6 @@ def read_address(text: str) -> Address:
         host, _, port = text.partition(":")
     if (port and not port.isdigit()) or int(port or 0) > 65_535:
         raise OptionError(
-            f'--watch "{cut(text)}" is no address; write a port (8080), a host and a port (0.0.0.0:8080), or nothing'
+            f'--watch "{cut(text)}" is not an address; write a port (8080), a host and port (0.0.0.0:8080), or nothing'
         )
     return Address(host or LOOPBACK, int(port or 0))

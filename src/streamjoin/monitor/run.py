@@ -31,10 +31,13 @@ class Run:
     unit: str | None = None  # of watermarks: "s", "ms", "us", "ns" since 1970; None if they are plain numbers or text
     state: str = RUNNING
     message: str = ""  # why it failed
+    doing: str = ""  # what is being done
     recording: TextIO | None = None
     _samples: deque[tuple[int, Sample]] = field(default_factory=lambda: deque(maxlen=KEPT))
     _count: int = 0
+    _part: int = -1  # of the run: a benchmark watches one join after the other
     _started: float = field(default_factory=time.monotonic)
+    _since: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self._record({"run": self.head()})
@@ -44,18 +47,32 @@ class Run:
         return {"title": self.title, "plan": self.plan, "topology": self.topology, "unit": self.unit}
 
     def describe(self, plan: str, topology: dict[str, Any] | None, unit: str | None = None) -> None:
-        """Sets the plan, where it is known only after the start."""
+        """Sets the plan, where it is known only after the start. Counters of later samples begin anew."""
         self.plan, self.topology, self.unit = plan, topology, unit
+        self._part += 1
         self._record({"run": self.head()})
 
     def add(self, sample: Sample) -> None:
         """Takes a sample; `at` is the time since the start unless the sample has one."""
         if self.state != RUNNING:
             return
-        sample = {"at": round(time.monotonic() - self._started, 3), **sample}
+        sample = {"at": self._now(), "part": self._part, **sample}
         self._samples.append((self._count, sample))
         self._count += 1
         self._record({"sample": sample})
+
+    def note(self, text: str) -> None:
+        """Says what is being done."""
+        if self.state == RUNNING and text != self.doing:
+            self.doing, self._since = text, time.monotonic()
+            self._record({"note": {"at": self._now(), "text": text}})
+
+    def activity(self) -> dict[str, Any]:
+        """What is being done, and for how many seconds."""
+        return {"text": self.doing, "seconds": round(time.monotonic() - self._since, 1)}
+
+    def _now(self) -> float:
+        return round(time.monotonic() - self._started, 3)
 
     def end(self, error: BaseException | str | None = None) -> None:
         """The run is over. The first call counts."""
@@ -80,15 +97,15 @@ class Run:
 
 
 def read_recording(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a recording: {"run": ...}, then {"sample": ...}, at last {"end": ...}."""
+    """The lines of a recording: {"run": ...}, then {"sample": ...} and {"note": ...}, at last {"end": ...}."""
     with path.open(encoding="utf-8") as file:
         for number, text in enumerate(file, 1):
             try:
                 line = json.loads(text)
             except ValueError:
                 line = None
-            if not isinstance(line, dict) or not line.keys() & {"run", "sample", "end"}:
+            if not isinstance(line, dict) or not line.keys() & {"run", "sample", "note", "end"}:
                 raise FileError(
-                    f"{path}, line {number}: {cut(text.strip())} is no line of a recording; make one with --record"
+                    f"{path}, line {number}: {cut(text.strip())} is not a line of a recording; make one with --record"
                 )
             yield line

@@ -1,13 +1,14 @@
 """One form of sample for every engine: what the page draws, a recording keeps and a terminal shows.
 
 at                  seconds since the start
+part                of the run, where one join follows another: counters of different parts are not compared
 r, s                of each side: tuples, window, watermark, late, shed, bytes
+rows_r, rows_s      of a join of tables: rows read
 results, comparisons
 latency_ms          p50, p99 and others, where results have one
 punctuation_lag     ticks by which the promise of order lies behind the input
-workers             by worker: label, r and s (tuples held), queue, comparisons; by cell: bytes and arrived, no queue
+workers             by worker: label, r and s (tuples held), comparisons, queue, busy; by cell: bytes and arrived
 memory_bytes        of the process
-note                what is being done
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ def of_join(stats: dict[str, Any]) -> Sample:
     }
 
 
+def of_tables(rows: tuple[int, int], results: int | None = None, comparisons: int | None = None) -> Sample:
+    """A sample of a join of whole tables: rows read, and what was found once it is."""
+    figures = {"rows_r": rows[0], "rows_s": rows[1], "results": results, "comparisons": comparisons}
+    return {name: value for name, value in figures.items() if value is not None} | {"memory_bytes": resident_bytes()}
+
+
 def _side(stats: dict[str, Any]) -> dict[str, Any]:
     return {
         "tuples": stats.get("pushed", 0),
@@ -54,12 +61,12 @@ def _worker(stats: dict[str, Any]) -> dict[str, Any]:
         "label": str(stats["worker"]),
         "r": stats.get("window_r", 0),
         "s": stats.get("window_s", 0),
-        "queue": stats.get("queue_depth", 0),
         "comparisons": stats.get("comparisons", 0),
+        **{name: stats[of] for name, of in (("queue", "queue_depth"), ("busy", "utilisation")) if of in stats},
     }
 
 
-def of_pipeline(stats: dict[str, Any], note: str = "") -> Sample:
+def of_pipeline(stats: dict[str, Any]) -> Sample:
     """A sample of a Spark pipeline, from the totals of its listener."""
     return {
         "rows": stats["rows_in"],
@@ -74,7 +81,6 @@ def of_pipeline(stats: dict[str, Any], note: str = "") -> Sample:
         "cells": stats.get("cells") or 0,
         "workers": [_cell(cell) for cell in stats.get("by_cell") or ()],
         "memory_bytes": resident_bytes(),
-        "note": note,
     }
 
 

@@ -131,12 +131,15 @@ class _OwnNames:
 
 
 async def _events(run: Run, request: Any) -> AsyncIterator[str]:
-    """The head, the samples so far, then each as it comes, and how the run ended."""
-    head, number = None, 0
+    """The head, the samples so far, then each as it comes, what is being done, and how the run ended."""
+    head, number, doing = None, 0, ""
     while True:
         if head != (now := run.head()):
             head = now
             yield _event("run", head)
+        if doing != run.doing:
+            doing = run.doing
+            yield _event("note", run.activity())
         over = run.state != RUNNING  # before the samples are read: what was added earlier is among them
         samples, number = run.since(number)
         if samples:

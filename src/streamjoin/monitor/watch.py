@@ -115,12 +115,15 @@ def replay(path: Path, run: Run, speed: float, over: Callable[[], bool] = lambda
         if "run" in line:
             run.title = f"{line['run'].get('title', '')} (recorded)"
             run.describe(line["run"].get("plan", ""), line["run"].get("topology"), line["run"].get("unit"))
-        elif "sample" in line:
-            at = float(line["sample"].get("at", 0.0)) / speed
+        elif happened := line.get("sample") or line.get("note"):
+            at = float(happened.get("at", 0.0)) / speed
             begun = time.monotonic() - at if begun is None else begun
             while (left := begun + at - time.monotonic()) > 0 and not over():
                 time.sleep(min(left, NAP))
-            run.add(line["sample"])
+            if "note" in line:
+                run.note(str(happened.get("text", "")))
+            else:
+                run.add(happened)
         if over():
             break
         if "end" in line:

@@ -123,8 +123,8 @@ class JoinSpec:
         }
         shown = {
             "engine": engine,
-            "routing": f"{router.kind}: {router.groups} groups of {router.rows} x {router.columns}, "
-            f"{router.cells} cells",
+            "routing": f"{router.kind}: {router.groups} group{'s' * (router.groups > 1)} "
+            f"of {router.rows} x {router.columns}, {router.cells} cells",
             "copies": f"{copies[0]:.3g} of an r, {copies[1]:.3g} of an s",
         }
         if self.duty.deciding and self.streaming:
@@ -132,7 +132,7 @@ class JoinSpec:
                 dict.fromkeys(line for part in self.parts for line in duties.final(self.plan.kind, part.duty))
             )
         if self.streaming:
-            shown["state"] = "rate= would tell"
+            shown["state"] = "needs rate= to be estimated"
         if state is not None:
             size = f"{state['rows']:,} rows, about {state['bytes'] / 1e6:,.1f} MB"
             shown["state"] = f"{size}, and what the watermark waits for"

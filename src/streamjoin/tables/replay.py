@@ -13,6 +13,7 @@ from streamjoin.codegen.records import Array
 from streamjoin.engine import Engine, PerSide, Setup, open_engine
 from streamjoin.intake.prepare import Intake
 from streamjoin.interrupts import BrokenOffError
+from streamjoin.metrics import observed
 from streamjoin.plan.plan import SIDES, Plan
 from streamjoin.results.every_kind import Alone
 from streamjoin.windows import SINCE_EVER
@@ -57,9 +58,21 @@ class StreamedJoin:
 
     workers: tuple[dict[str, Any], ...] = ()
     comparisons = 0
+    closed = False
 
     def __init__(self, plan: Plan, intake: Intake, tables: tuple[pa.Table, pa.Table]) -> None:
         self.plan, self.intake, self.tables = plan, intake, tables
+        self._found = Found()
+        self._pushed = [0, 0]
+        self._engine: Engine
+
+    @property
+    def failure(self) -> BaseException | None:
+        return self._engine.failure
+
+    def stats(self) -> dict[str, Any]:
+        """The engine's figures so far."""
+        return self._engine.counted(self._pushed, self._found.count)
 
     def pairs(self) -> Iterator[tuple[Array, Array]]:
         times = [self.intake.times(side, table) for side, table in enumerate(self.tables)]
@@ -73,17 +86,19 @@ class StreamedJoin:
             rows.append(chosen[order])
         times = [times[side][rows[side]] for side in (0, 1)]
         before = [before[side][rows[side]] for side in (0, 1)]
-        plan, found = self.plan, Found()
+        plan = self.plan
         setup = Setup(plan.algorithm, plan.workers, plan.layout, BATCH)
-        engine = open_engine(plan, self.intake, setup, found)
+        self._engine = engine = open_engine(plan, self.intake, setup, self._found)
         weakref.finalize(self, engine.fail, BrokenOffError("the join was interrupted"))
         try:
             engine.start()
+            observed(self)
             by_arrival = plan.window.by_arrival
             for side, begin, end in _in_turns(times, before) if by_arrival else _by_time(times):
                 if by_arrival:
                     self._expire(engine, side, int(tuples[side].at[begin]), int(before[side][begin]))
                 engine.arrive(side, tuples[side].part(begin, end))
+                self._pushed[side] = end
                 if not by_arrival:
                     self._expire(engine, side, int(tuples[side].at[end - 1]), 0)
             engine.finish()
@@ -91,10 +106,12 @@ class StreamedJoin:
             engine.fail(error)
             engine.finish()
             raise
+        finally:
+            self.closed = True
         engine.check()
         self.workers = tuple(engine.workers())
         self.comparisons = engine.comparisons()
-        for r, s in found.found:
+        for r, s in self._found.found:
             yield rows[0][r], rows[1][s]
 
     def _expire(self, engine: Engine, side: int, place: int, opposite: int) -> None:
@@ -120,9 +137,11 @@ class Found:
 
     def __init__(self) -> None:
         self.found: list[tuple[Array, Array]] = []
+        self.count = 0
 
     def pairs(self, r: Array, s: Array) -> None:
         self.found.append((r.copy(), s.copy()))
+        self.count += len(r)
 
     def complete(self, below: PerSide) -> None:
         """The last pairs are there when the engine has finished."""
