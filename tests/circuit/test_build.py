@@ -59,6 +59,46 @@ def test_the_circuit_in_c_is_the_model(more: list[str], capfd: pytest.CaptureFix
 
 @soak_only
 @pytest.mark.skipif(tools.compiler() is None, reason="no C++ compiler")
+@pytest.mark.parametrize(
+    ("device", "more"),
+    [
+        ("85k", ["--memory", "lutram"]),
+        ("85k", ["--memory", "registers", "--low-latency"]),
+        ("85k", ["--scanners", "1", "--network", "paper"]),
+        ("hx8k", ["--memory", "blockram"]),
+    ],
+)
+def test_what_synthesis_makes_of_it_is_the_model(
+    device: str, more: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """An s is read while its place is written: the cells of a memory must answer with what it held before."""
+    words = ["circuit", "simulate", *SMALL, "--segment", "3", *more, "--device", device]
+    assert main([*words, "--steps", "500", "--values", "8", "--speed", "0.4", "--json"]) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert told["same"] and told["throttled_cycles"] > 50 and told["cycles_with_a_result"] > 500
+
+
+@pytest.mark.skipif(tools.compiler() is None, reason="no C++ compiler")
+def test_cells_without_a_model_are_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["circuit", "simulate", *SMALL, "--memory", "blockram", "--device", "85k"]) == 2
+    assert "no model of the block RAM of ECP5" in capfd.readouterr().err
+
+
+def test_windows_are_dealt_out_among_cores(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """As in figure 13 of the report; and all figures are stored."""
+    out = tmp_path / "figures.json"
+    words = ["circuit", "report", "--cores", "1,2", "--window", "5,4", "--r", "x:int4", "--s", "x:int4", "--no-route"]
+    assert main([*words, "--out", str(out)]) == 0
+    points = json.loads(out.read_text())["points"]
+    assert [(point["cores"], point["rows"], point["cycles_per_step"]) for point in points] == [
+        (1, [5, 4], 5),
+        (2, [5, 4], 3),
+    ]
+    assert "figure 13" in capfd.readouterr().out
+
+
+@soak_only
+@pytest.mark.skipif(tools.compiler() is None, reason="no C++ compiler")
 def test_the_report_has_power_and_latency(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["circuit", "report", "--cores", "1,2", "--no-route", "--power", "--json"]) == 0
     told = json.loads(capfd.readouterr().out)
@@ -133,7 +173,7 @@ def test_a_chip_that_is_not_known_is_refused(words: dict[str, Any], part: str) -
 
 def test_a_chip_without_lut_ram_says_so(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["circuit", "build", *SMALL, "--device", "hx8k"]) == 2
-    assert 'iCE40-hx8k has none; use "registers" or "blockram"' in capfd.readouterr().err
+    assert 'iCE40 has none; use "registers" or "blockram"' in capfd.readouterr().err
 
 
 @soak_only

@@ -14,10 +14,10 @@ from amaranth.hdl import Cat, ClockDomain, Elaboratable, Module, Signal
 
 from streamjoin.circuit.chain import Circuit
 from streamjoin.circuit.chips import Target
-from streamjoin.circuit.core import LUT_RAM, Design
+from streamjoin.circuit.core import Design
 from streamjoin.circuit.spec import Spec
 from streamjoin.circuit.tools import YOSYS, Run, run, version
-from streamjoin.errors import CircuitError, OptionError
+from streamjoin.errors import CircuitError
 from streamjoin.folders import kept
 
 FORMAT = 2  # of what is kept: of older ones nothing is read
@@ -113,19 +113,18 @@ def sources(spec: Spec, folder: Path, limit: float) -> list[Path]:
 
 def built(spec: Spec, target: Target, tell: Tell = lambda text: None, route: bool = True) -> dict[str, Any]:
     """What synthesis and, unless told otherwise, place and route make of a circuit. Known results are read."""
-    if spec.memory == LUT_RAM and not target.family.lut_ram:
-        raise OptionError(f'memory "{LUT_RAM}" is not there: {target.part} has none; use "registers" or "blockram"')
+    target.family.check(spec.memory)
     text = text_of(spec.design(), shell=True)
     tools = {name: version(name) for name in (YOSYS, target.family.nextpnr)}
     made = [text, target.family.synthesis, tools[YOSYS]]
     tell(f"{spec.cores} cores: synthesis")
-    synthesis = _kept("synthesis", made, lambda: _synthesised(text, target))
+    synthesis = known("synthesis", made, lambda: _synthesised(text, target))
     found: dict[str, Any] = {"spec": spec.to_dict(), **figures(spec), "tools": tools}
     found["synthesis"] = {name: value for name, value in synthesis.items() if name != "netlist"}
     if route:
         tell(f"{spec.cores} cores: place and route on {target.part}, {synthesis['luts']:,} LUTs")
         words = [*made, *target.words(), tools[target.family.nextpnr]]
-        routed = _kept("route", words, lambda: _routed(synthesis["netlist"], target))
+        routed = known("route", words, lambda: _routed(synthesis["netlist"], target))
         found["route"] = routed
         found["clock_mhz"] = routed["clock_mhz"]
         found["tuples_per_s"] = routed["clock_mhz"] * 1e6 / spec.chain.step(True, True)
@@ -146,7 +145,7 @@ def figures(spec: Spec) -> dict[str, Any]:
     }
 
 
-def _kept(kind: str, parts: list[str], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def known(kind: str, parts: list[str], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """A result by its content: read if it is known, made and kept if it is not."""
     content = hashlib.sha256("\0".join([str(FORMAT), kind, *parts]).encode()).hexdigest()
     folder, name = kept("circuits"), f"{kind}-{content[:32]}.json"

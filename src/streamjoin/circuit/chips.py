@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from streamjoin.errors import OptionError
 
+LUT_RAM, BLOCK_RAM = "lutram", "blockram"
+
 
 @dataclass(frozen=True)
 class Family:
@@ -18,11 +20,18 @@ class Family:
     devices: Mapping[str, str]  # and a package of each
     grades: tuple[int, ...]  # of speed, the usual one first; none: a device has only one
     words: tuple[str, ...]  # for nextpnr: where to write the chip's configuration, and that pins may lie anywhere
+    models: str  # of its cells, in words for yosys' read_verilog
     cells: Mapping[str, Mapping[str, int]]  # by figure: how types of cells begin, and how many of it each stands for
     lut_ram: bool = True
+    block_ram_model: bool = True
 
     def part(self, device: str) -> str:
         return f"{self.name}-{device}"
+
+    def check(self, memory: str) -> None:
+        """Refuses a memory that the family does not have."""
+        if memory == LUT_RAM and not self.lut_ram:
+            raise OptionError(f'memory "{memory}" is not there: {self.name} has none; use "registers" or "blockram"')
 
 
 ECP5 = Family(
@@ -32,12 +41,14 @@ ECP5 = Family(
     {"12k": "CABGA381", "25k": "CABGA381", "45k": "CABGA554", "85k": "CABGA756"},
     (6, 7, 8),
     ("--textcfg", "circuit.config", "--lpf-allow-unconstrained"),
+    "+/lattice/cells_sim_ecp5.v",
     {
         "luts": {"LUT4": 1, "CCU2C": 2},
         "registers": {"TRELLIS_FF": 1},
         "lut_rams": {"TRELLIS_DPR16X4": 1},
         "block_rams": {"DP16KD": 1},
     },
+    block_ram_model=False,
 )
 ICE40 = Family(
     "iCE40",
@@ -46,6 +57,7 @@ ICE40 = Family(
     {"hx1k": "tq144", "hx4k": "tq144", "hx8k": "ct256"},
     (),
     ("--asc", "circuit.asc", "--pcf-allow-unconstrained"),
+    "-D ICE40_HX +/ice40/cells_sim.v",
     {"luts": {"SB_LUT4": 1}, "registers": {"SB_DFF": 1}, "lut_rams": {}, "block_rams": {"SB_RAM40_4K": 1}},
     lut_ram=False,
 )

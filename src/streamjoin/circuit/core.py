@@ -12,12 +12,12 @@ from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal
 from amaranth.lib.memory import Memory
 
 from streamjoin.algorithms.lockstep import Chain
+from streamjoin.circuit.chips import BLOCK_RAM, LUT_RAM
 from streamjoin.circuit.merging import Fifo, following
 from streamjoin.codegen.circuit import Gates
 from streamjoin.errors import OptionError
 
-LUT_RAM = "lutram"
-MEMORIES = {LUT_RAM: "distributed", "registers": "registers", "blockram": "block"}  # what yosys calls them
+MEMORIES = {LUT_RAM: "distributed", "registers": "registers", BLOCK_RAM: "block"}  # what yosys calls them
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""The circuit as C++ (yosys cxxrtl), where there is a compiler: the trace of Amaranth's simulator, faster."""
+"""The circuit as C++ (yosys cxxrtl), where there is a compiler: the trace of Amaranth's simulator, faster.
+
+Either the circuit as it is described, or the cells of a family of chips that synthesis makes of it.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,40 @@ from pathlib import Path
 
 import numpy as np
 
-from streamjoin.circuit.build import CIRCUIT, flat_text
+from streamjoin.circuit.build import CIRCUIT, flat_text, text_of
+from streamjoin.circuit.chips import BLOCK_RAM, Family
 from streamjoin.circuit.core import Design
 from streamjoin.circuit.cycles import COUNTS, STILL
 from streamjoin.circuit.simulate import Steps
 from streamjoin.circuit.tools import YOSYS, compiler, limited, run
 from streamjoin.codegen.records import Array
-from streamjoin.errors import CircuitError
+from streamjoin.errors import CircuitError, OptionError
 
 SCRIPT = """\
 read_rtlil circuit.il
 hierarchy -top {top} -check
 proc
 flatten
-write_cxxrtl -O6 -g{detail} circuit.cc
+write_cxxrtl -O6 -g0 circuit.cc
+"""
+# Every net between cells gets a name of its own; nothing inside a cell has one. So debug items are nets.
+GATES = """\
+read_rtlil circuit.il
+hierarchy -top {top} -check
+{command} -top {top} -noflatten
+flatten
+splitnets
+opt_clean -purge
+rename -hide c:* w:* i:* %d o:* %d
+rename -enumerate -pattern net_% w:$*
+design -copy-to gates {top}
+design -load gates
+read_verilog -overwrite {models}
+hierarchy -top {top}
+proc
+flatten
+opt_clean
+write_cxxrtl -O4 -g2 circuit.cc
 """
 # Reads one record per step: moves of r and s, pause, both words. Writes one row per cycle, as the model does.
 DRIVER = """\
@@ -74,7 +97,7 @@ int main() {
     top.p_clk.set<bool>(false);
     top.step();
     row[0] = bits(top.p_ready)[0];
-    row[1] = bits(top.p_throttle)[0];
+    row[1] = @THROTTLE@;
     row[2] = bits(top.p_out__valid)[0];
     row[3] = row[4] = -1;
     if (row[2]) {
@@ -95,31 +118,30 @@ int main() {
 
 
 TRACE = {"BEGIN": "", "EACH": "    fwrite(row.data(), 8, row.size(), out);", "END": ""}
-# Counts the bits of registers that change from one cycle to the next.
+# Counts the nets that change from one cycle to the next, when they have settled.
 ACTIVITY = {
     "BEGIN": """\
   cxxrtl::debug_items items;
   top.debug_info(&items, nullptr, "");
-  std::vector<std::pair<const uint32_t *, size_t>> registers;
+  std::vector<std::pair<const uint32_t *, size_t>> nets;
   size_t size = 0;
   for (auto &entry : items.table)
     for (auto &part : entry.second)
-      if ((part.type == cxxrtl::debug_item::WIRE || part.type == cxxrtl::debug_item::VALUE) &&
-          (part.flags & cxxrtl::debug_item::DRIVEN_SYNC)) {
-        registers.push_back({part.curr, (part.width + 31) / 32});
+      if (part.type == cxxrtl::debug_item::WIRE || part.type == cxxrtl::debug_item::VALUE) {
+        nets.push_back({part.curr, (part.width + 31) / 32});
         size += (part.width + 31) / 32;
       }
   std::vector<uint32_t> before(size);
   uint64_t toggles = 0;""",
     "EACH": """\
     size_t at = 0;
-    for (auto &part : registers)
+    for (auto &part : nets)
       for (size_t k = 0; k < part.second; k++, at++) {
         if (cycle > @FROM@) toggles += __builtin_popcount(before[at] ^ part.first[k]);
         before[at] = part.first[k];
       }""",
     "END": """\
-  printf("%zu registers, %llu toggles\\n", registers.size(), (unsigned long long)toggles);""",
+  printf("%zu nets, %llu toggles\\n", nets.size(), (unsigned long long)toggles);""",
 }
 
 
@@ -132,12 +154,17 @@ class Native:
     cycles_per_s: float
 
 
-def native_trace(design: Design, steps: Steps, cycles: int, limit: float = 600.0) -> Native:
-    """What the circuit shows in each cycle, compiled from C++."""
+def native_trace(
+    design: Design, steps: Steps, cycles: int, limit: float = 600.0, family: Family | None = None
+) -> Native:
+    """What the circuit shows in each cycle, compiled from C++.
+
+    Of a family's cells nothing but the ports can be seen: throttle and the entries of FIFOs are 0.
+    """
     with tempfile.TemporaryDirectory(prefix="streamjoin-circuit-") as name:
         folder = Path(name)
         began = time.perf_counter()
-        _compile(design, folder, TRACE, 0, limit)
+        _compile(design, folder, TRACE, limit, family)
         compiled = time.perf_counter() - began
         _write_steps(folder / "steps.bin", design, steps, cycles)
         done = limited(["./circuit"], folder, limit, "the compiled circuit")
@@ -145,34 +172,50 @@ def native_trace(design: Design, steps: Steps, cycles: int, limit: float = 600.0
     return Native(trace, compiled, cycles / max(float(done.output), 1e-9))
 
 
-def activity(design: Design, steps: Steps, first: int, cycles: int, limit: float = 600.0) -> float:
-    """How many bits of registers change per cycle, on average from a cycle on."""
+def activity(design: Design, steps: Steps, first: int, cycles: int, family: Family, limit: float = 600.0) -> float:
+    """How many nets between a family's cells change per cycle, on average from a cycle on."""
     with tempfile.TemporaryDirectory(prefix="streamjoin-circuit-") as name:
         folder = Path(name)
-        _compile(design, folder, {**ACTIVITY, "FROM": str(first)}, 2, limit)
+        _compile(design, folder, {**ACTIVITY, "FROM": str(first)}, limit, family)
         _write_steps(folder / "steps.bin", design, steps, cycles)
         done = limited(["./circuit"], folder, limit, "the compiled circuit")
-    counted = re.search(r"(\d+) registers, (\d+) toggles", done.output)
+    counted = re.search(r"(\d+) nets, (\d+) toggles", done.output)
     assert counted is not None and int(counted[1]), done.output
     return int(counted[2]) / (cycles - 1 - first)
 
 
-def _compile(design: Design, folder: Path, hooks: dict[str, str], detail: int, limit: float) -> None:
+def _compile(design: Design, folder: Path, hooks: dict[str, str], limit: float, family: Family | None) -> None:
     """Makes the program `circuit`, which reads steps.bin."""
+    if family is None:
+        text, script = flat_text(design), SCRIPT.format(top=CIRCUIT)
+    elif design.memory == BLOCK_RAM and not family.block_ram_model:
+        raise OptionError(f'yosys has no model of the block RAM of {family.name}; use another memory, or device "hx8k"')
+    else:
+        family.check(design.memory)
+        text = text_of(design, shell=False)
+        script = GATES.format(top=CIRCUIT, command=family.synthesis, models=family.models)
+    make_program(text, script, _driver(design, hooks, family), folder, limit, quick=family is None)
+
+
+def make_program(text: str, script: str, driver: str, folder: Path, limit: float, quick: bool) -> None:
+    """Makes the program `circuit` of RTLIL, a script that makes C++ of it, and what drives that.
+
+    `quick`: the program, not its making; an optimising compiler takes minutes for the cells of a few cores.
+    """
     found = compiler()
     if found is None:
         raise CircuitError("there is no C++ compiler (c++, g++, clang++) to run the circuit with; leave --native out")
-    (folder / "circuit.il").write_text(flat_text(design))
-    (folder / "cxxrtl.ys").write_text(SCRIPT.format(top=CIRCUIT, detail=detail))
+    (folder / "circuit.il").write_text(text)
+    (folder / "cxxrtl.ys").write_text(script)
     run(YOSYS, ["-q", "cxxrtl.ys"], folder, limit)
-    (folder / "main.cc").write_text(_driver(design, hooks))
-    words = [found, "-O2", "-std=c++14", "-I", str(_runtime()), "main.cc", "-o", "circuit"]
+    (folder / "main.cc").write_text(driver)
+    words = [found, "-O2" if quick else "-O0", "-std=c++14", "-I", str(_runtime()), "main.cc", "-o", "circuit"]
     limited(words, folder, limit, "the C++ compiler")
 
 
-def _driver(design: Design, hooks: dict[str, str]) -> str:
+def _driver(design: Design, hooks: dict[str, str], family: Family | None) -> str:
     text, fifos = DRIVER, design.chain.leaves + len(design.chain.mergers)
-    counts = "\n".join(f"    row[{COUNTS + k}] = bits(top.p_count__{k})[0];" for k in range(fifos))
+    counts = [f"    row[{COUNTS + k}] = bits(top.p_count__{k})[0];" for k in range(fifos)]
     for name, value in {
         **hooks,
         "WORDS_R": -(-design.r.width // 32),
@@ -181,7 +224,8 @@ def _driver(design: Design, hooks: dict[str, str]) -> str:
         "PAYLOAD_S": design.s.payload,
         "TOP": CIRCUIT,
         "COLUMNS": COUNTS + fifos,
-        "COUNTS": counts,
+        "COUNTS": "" if family else "\n".join(counts),
+        "THROTTLE": "0" if family else "bits(top.p_throttle)[0]",
     }.items():
         text = text.replace(f"@{name}@", str(value))
     return text

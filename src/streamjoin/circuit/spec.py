@@ -121,9 +121,10 @@ class Spec:
             )
         return Design(self.chain, self.gates, layouts[0], layouts[1], self.memory)
 
-    def with_cores(self, cores: int) -> Spec:
-        """The same with another number of cores, and windows that grow with it."""
-        return replace(self, cores=cores, window=None)
+    def with_cores(self, cores: int, window: tuple[int, int] | None = None) -> Spec:
+        """The same with another number of cores: windows grow with it, or are dealt out among them."""
+        segment = -(-max(window) // cores) if window else self.segment
+        return replace(self, cores=cores, segment=segment, window=window)
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "window": list(self.rows)}

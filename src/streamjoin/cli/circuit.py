@@ -85,19 +85,23 @@ def begun(group: Group, **defaults: Any) -> Group:
     return {name: (known, defaults.get(name, begins)) for name, (known, begins) in group.items()}
 
 
-CORE = begun({name: CHAIN[name] for name in CHAIN if name not in ("cores", "window")}, on="r.x = s.x")  # of a report
+DEALT = Annotated[str, typer.Option(help="Rows that are dealt out among the cores; else each core adds a segment.")]
+CORE = begun({name: CHAIN[name] for name in CHAIN if name != "cores"} | {"window": (DEALT, "")}, on="r.x = s.x")
+
+
+def _rows(window: str) -> tuple[int, int] | None:
+    if not window:
+        return None
+    parts = window.split(",")
+    if len(parts) > 2 or not all(part.strip().isdecimal() and int(part) for part in parts):
+        raise typer.BadParameter(f'--window "{window}" is not a number of rows, nor two with a comma')
+    return int(parts[0]), int(parts[-1])
 
 
 def _spec(words: Words) -> Spec:
     from streamjoin.circuit.spec import Spec
 
-    window, rows = words.get("window", ""), None
-    if window:
-        parts = window.split(",")
-        if len(parts) > 2 or not all(part.strip().isdecimal() for part in parts):
-            raise typer.BadParameter(f'--window "{window}" is not a number of rows, nor two with a comma')
-        rows = int(parts[0]), int(parts[-1])
-    spec = Spec(**{**words, "window": rows})
+    spec = Spec(**{**words, "window": _rows(words.get("window", ""))})
     spec.design()  # says now what is missing, or cannot be
     return spec
 
@@ -170,13 +174,14 @@ def simulate(
     speed: Annotated[float, typer.Option(min=0.01, max=1, help="Part of all cycles that takes a result.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of the tuples.")] = 1,
     native: Annotated[bool, typer.Option("--native", help="As C++ from yosys, with this machine's compiler.")] = False,
+    device: Annotated[str, typer.Option(help="The cells that synthesis makes of it for this device, as C++.")] = "",
     limit: Limit = 600.0,
     as_json: AsJson = False,
 ) -> None:
     """Runs the circuit itself beside its model and compares every cycle; exits 1 if they differ."""
     spec = _spec(chain)
     design = spec.design()
-    from streamjoin.circuit.cycles import OUT_VALID, THROTTLE
+    from streamjoin.circuit.cycles import COUNTS, OUT_VALID, THROTTLE
     from streamjoin.circuit.simulate import circuit_trace, difference, matches_of, model_trace, random_steps
 
     given = random_steps(design, steps, values, seed, speed)
@@ -185,11 +190,15 @@ def simulate(
     model = model_trace(design, given, matches, cycles)
     started = time.perf_counter()
     figures: dict[str, Any] = {"cycles": cycles}
-    if native:
+    throttled = int(model[:, THROTTLE].sum())
+    if native or device:
+        from streamjoin.circuit.chips import Target
         from streamjoin.circuit.native import native_trace
 
-        ran = native_trace(design, given, cycles, limit)
+        ran = native_trace(design, given, cycles, limit, Target(device=device).family if device else None)
         circuit = ran.trace
+        if device:  # of cells, nothing but the ports can be seen
+            model[:, [THROTTLE, *range(COUNTS, model.shape[1])]] = 0
         figures |= {"compile_seconds": ran.compile_seconds, "cycles_per_s": ran.cycles_per_s}
     else:
         circuit = circuit_trace(design, given, cycles)
@@ -198,7 +207,7 @@ def simulate(
         "same": bool((model == circuit).all()),
         "difference": difference(model, circuit),
         "cycles_with_a_result": int(circuit[:, OUT_VALID].sum()),
-        "throttled_cycles": int(circuit[:, THROTTLE].sum()),
+        "throttled_cycles": throttled,
     }
     if as_json:
         print(json.dumps(figures))
@@ -247,6 +256,7 @@ def report(
     cores: Annotated[str, typer.Option(help="Numbers of cores, with commas between them.")] = "1,2,4",
     route: Route = True,
     power: Annotated[bool, typer.Option("--power", help="An estimate of power, too; needs a C++ compiler.")] = False,
+    out: Annotated[Path | None, typer.Option(help="A file for all figures, as JSON.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Clock, tuples/s, size and latency against the number of cores, and published figures beside them."""
@@ -254,21 +264,26 @@ def report(
     if not all(count.strip().isdecimal() and int(count) for count in counts):
         raise typer.BadParameter(f'--cores "{cores}" is not numbers with commas between them')
     numbers = [int(count) for count in counts]
-    spec = _spec({**chain, "cores": numbers[0]})
+    rows, spec = _rows(chain["window"]), _spec({**chain, "cores": numbers[0], "window": ""})
     from streamjoin.circuit.chips import Target
     from streamjoin.circuit.report import scaling
 
     target, tell = Target(**chip), _tell(as_json)
-    figures = scaling(spec, numbers, target, tell, route)
+    figures = scaling(spec, numbers, target, tell, route, rows)
     if power:
         from streamjoin.circuit.power import power as estimate
 
         figures["power"] = estimate(spec, target.limit, tell)
+    if out is not None:
+        out.write_text(json.dumps(figures, indent=1))
     if as_json:
         print(json.dumps(figures))
         return
     for point in figures["points"]:
         _show_point(point)
+    if "flatness" in figures:
+        flat = figures["flatness"]
+        print(f"clock with {flat['to']} cores: {flat['ratio']:.2f} of that with {flat['from']}")
     for point in figures.get("standing", ()):
         told = f"{point['tuples_per_s_against_2016']:.1f} times the tuples/s of 2016"
         loops = f"{point['speedup_over_nested_loops']:.0f} times one core with the whole window"
@@ -290,10 +305,14 @@ def _path(path: dict[str, Any]) -> str:
 
 def _show_point(point: dict[str, Any]) -> None:
     made, wait = point["synthesis"], point["latency_cycles"]
-    print(f"{point['cores']} cores, {point['rows'][0]} rows: {made['luts']:,} LUTs, {made['registers']:,} registers")
+    ram = f"{made['lut_rams']:,} cells of LUT RAM, {made['block_rams']} blocks"
+    size = f"{made['luts']:,} LUTs, {made['registers']:,} registers, {ram}"
+    print(f"{point['cores']} cores, {point['rows'][0]} rows: {size}")
     if "clock_mhz" in point:
         print(f"     {point['clock_mhz']:.1f} MHz, {point['tuples_per_s'] / 1e6:.2f} M tuples/s per stream")
         print(f"     limited by {_path(point['route']['longest_path'])}")
+        routed = point["route"]
+        print(f"     place and route: {routed['cpu_seconds']:.0f} s of CPU, {routed['peak_mb']:,.0f} MB")
         wait = point["latency_ns"]
     unit = "ns" if "clock_mhz" in point else "cycles"
     told = [f"{name.replace('_', ' ')} {one['median']:,.0f}, at most {one['max']:,.0f}" for name, one in wait.items()]
@@ -306,7 +325,8 @@ def _show_power(figures: dict[str, Any]) -> None:
     for whose, points in (("ours", figures["points"]), ("published", figures["published"])):
         for point in points:
             print(
-                f"power, {whose:<10} {point['cores']:>3} cores {point['clock_mhz']:>5.1f} MHz  dynamic "
+                f"power, {whose:<10} {point['cores']:>3} cores {point['clock_mhz']:>5.1f} MHz  LUTs "
+                f"{point['area']:>6.2%}  dynamic "
                 f"{point['dynamic_mw']:>6.1f} mW  static by area {point['static_mw']:>6.1f} mW  total "
                 f"{point['total_mw']:>6.1f} mW"
             )

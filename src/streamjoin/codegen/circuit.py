@@ -8,12 +8,13 @@ that of the Numba kernels wherever these have one. Columns hold no nulls.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from streamjoin.errors import PredicateError
-from streamjoin.predicate.tree import Node, bottom_up, brief, columns, physical
-from streamjoin.predicate.types import Type
+from streamjoin.predicate.tree import Node, bottom_up, brief, columns, literal, physical
+from streamjoin.predicate.types import BOOL, Type
 
 WHOLE = ("bool", "int", "decimal", "timestamp", "date", "interval")  # kinds that are stored as whole numbers
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -32,6 +33,8 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "abs": abs,
 }
 LOGIC = ("and", "or", "not")
+DECIDED = {"and": False, "or": True}  # what one argument decides
+BECOME = {"column", *COMPARISONS, *ARITHMETIC, *LOGIC}  # gates; besides literals and casts
 NANOS = 1000  # in a microsecond
 KNOWN = "comparisons, AND, OR, NOT, +, - and abs of whole and fixed-point numbers"
 
@@ -48,8 +51,8 @@ class Gates:
     """
 
     def __init__(self, tree: Node) -> None:
-        self.tree = tree
-        self._order = bottom_up(tree)
+        self.tree = without_nulls(tree)
+        self._order = bottom_up(self.tree)
         for node in self._order:
             _check(node)
 
@@ -125,6 +128,23 @@ class Gates:
         return kept(answer) if stage[self.tree] < self.stages else answer
 
 
+def without_nulls(tree: Node) -> Node:
+    """The tree where no column has a null: what compares a column with a constant beyond its type is TRUE or FALSE."""
+    found: dict[Node, Node] = {}
+    for node in bottom_up(tree):
+        args = tuple(found[arg] for arg in node.args)
+        known = {bool(arg.constant) for arg in args if arg.op == "literal" and arg.constant is not None}
+        if node.op == "is_null":
+            found[node] = literal(False, BOOL)
+        elif node.op == "not" and known:
+            found[node] = literal(not known.pop(), BOOL)
+        elif node.op in DECIDED and DECIDED[node.op] in known:
+            found[node] = literal(DECIDED[node.op], BOOL)
+        else:
+            found[node] = node if args == node.args else replace(node, args=args)
+    return found[tree]
+
+
 def _check(node: Node) -> None:
     """Refuses what cannot become a circuit."""
     t = node.typed
@@ -142,10 +162,9 @@ def _check(node: Node) -> None:
             raise PredicateError(
                 f"{brief(node)} does not become a circuit: a cast there may only widen; cast before the join"
             )
-    elif node.op != "column" and node.op not in COMPARISONS and node.op not in ARITHMETIC and node.op not in LOGIC:
-        name = node.op.replace("_", " ").upper() if node.op == "is_null" else node.op
+    elif node.op not in BECOME:
         raise PredicateError(
-            f"{name} in {brief(node)} does not become a circuit, which has {KNOWN}; compute it as a column before"
+            f"{node.op} in {brief(node)} does not become a circuit, which has {KNOWN}; compute it as a column before"
         )
 
 
