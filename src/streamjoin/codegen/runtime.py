@@ -13,7 +13,7 @@ from typing import Any
 
 import llvmlite
 import numba
-from numba.core import config
+from numba.core import config as _config
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime import nrtdynmod as _nrtdynmod
 from numba.core.runtime.nrt import rtsys as _rtsys
@@ -23,6 +23,7 @@ from streamjoin.folders import kept
 CHECKSUM = 32  # bytes
 
 # Numba annotates some of its functions and not others.
+config: Any = _config
 nrtdynmod: Any = _nrtdynmod
 rtsys: Any = _rtsys
 
