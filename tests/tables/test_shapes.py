@@ -50,7 +50,7 @@ def by_shapes(join: Callable[[], pa.Table], first: int = 0) -> Iterator[tuple[st
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(whole, "shapes", nth)
             out = join()
-        yield f"{seen[k % len(seen)]}", out
+        yield f"{seen[k % len(seen)] if seen else None}", out
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -26,6 +26,10 @@ class Soon:
         self._fresh.append((due, numbers))
         self._count += len(due)
 
+    def some_below(self, passed: int) -> bool:
+        """May something be due below a place?"""
+        return self._count > 0 or bool(len(self._due) and self._due[0] < passed)
+
     def below(self, passed: int) -> tuple[Array, Array]:
         """Takes out what is due below a place."""
         found = []
@@ -123,6 +127,10 @@ class Undecided:
         """Tuples at these positions may be decided earlier than was known. They are few, and lie in many blocks."""
         self._columns["due"][at] = due
         self._hastened.add(due, at + self.first)
+
+    def due(self, passed: int) -> bool:
+        """May one that is open be due below a place?"""
+        return bool(self._low.min() < passed) or self._hastened.some_below(passed)
 
     def settle(self, passed: int, below: int, ended: bool) -> Array:
         """The positions of tuples below a number that can wait no longer: of all of them if the streams have ended."""
