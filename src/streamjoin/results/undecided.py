@@ -21,19 +21,22 @@ class Soon:
         self._due, self._numbers = NOTHING, NOTHING
         self._fresh: list[tuple[Array, Array]] = []
         self._count = 0  # of what is fresh
+        self._soonest = FOREVER  # nothing fresh is due below this place
 
     def add(self, due: Array, numbers: Array) -> None:
-        self._fresh.append((due, numbers))
-        self._count += len(due)
+        if len(due):
+            self._fresh.append((due, numbers))
+            self._count += len(due)
+            self._soonest = min(self._soonest, int(due.min()))
 
     def some_below(self, passed: int) -> bool:
         """May something be due below a place?"""
-        return self._count > 0 or bool(len(self._due) and self._due[0] < passed)
+        return self._soonest < passed or bool(len(self._due) and self._due[0] < passed)
 
     def below(self, passed: int) -> tuple[Array, Array]:
         """Takes out what is due below a place."""
         found = []
-        if self._count:
+        if self._soonest < passed:
             due, numbers = (np.concatenate(parts) for parts in zip(*self._fresh, strict=True))
             now = due < passed
             found.append((due[now], numbers[now]))
@@ -48,12 +51,13 @@ class Soon:
 
     def _keep(self, due: Array, numbers: Array) -> None:
         """The rest of what is fresh; sorted with the others when it is worth it."""
-        self._fresh, self._count = [(due, numbers)], len(due)
+        self._fresh, self._count, self._soonest = [], 0, FOREVER
+        self.add(due, numbers)
         if self._count > max(BLOCK, len(self._due) // 4):
             due, numbers = np.concatenate([self._due, due]), np.concatenate([self._numbers, numbers])
             order = np.argsort(due, kind="stable")
             self._due, self._numbers = due[order], numbers[order]
-            self._fresh, self._count = [], 0
+            self._fresh, self._count, self._soonest = [], 0, FOREVER
 
 
 class Undecided:
