@@ -37,7 +37,7 @@ def join(left: Any, right: Any, options: Options) -> Any:
 
         return join_frames(left, right, options)
     from streamjoin.intake.frames import eager, is_lazy
-    from streamjoin.tables.whole import join_tables
+    from streamjoin.tables.join import join_tables
 
     joined = join_tables(eager(left), eager(right), options)
     return joined.lazy() if is_lazy(left) and is_lazy(right) else joined
@@ -91,7 +91,7 @@ def _with_rows(found: Explanation, left: Any, right: Any, options: Options) -> E
     from streamjoin.intake.frames import to_arrow
     from streamjoin.tables.explain import with_estimates, with_measurements
 
-    found = with_estimates(found, to_arrow(left, "left"), to_arrow(right, "right"))
+    found = with_estimates(found, to_arrow(left, "left"), to_arrow(right, "right"), options.ordered)
     return with_measurements(found, left, right, options) if options.analyze else found
 
 

@@ -297,6 +297,12 @@ class Kind:
         """At most one row for each r, with no column of s?"""
         return not self.how.pairs or bool(self.aggregate)
 
+    def counts_partners(self, ordered: bool) -> bool:
+        """Is it enough to know how many partners each r has? A row of semi is as old as its first pair."""
+        if self.aggregate:
+            return not any(aggregate.args for aggregate in self.aggregate)
+        return not self.how.pairs and (self.how.keeps[0] or not ordered)
+
     def check(self) -> None:
         """Refuses what does not go together."""
         name, words = self.how.name, either(f'"{how.name}"' for how in HOWS.values() if how.reduces)

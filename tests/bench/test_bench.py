@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from profiles import soak_only
 from streamjoin import metrics
 from streamjoin import papers as workload
-from streamjoin.bench import check, push_bench, rows_bench, tables_bench
+from streamjoin.bench import check, push_bench, rows_bench, table_kinds, tables_bench
 from streamjoin.bench import one_core as bench
 from streamjoin.bench.contestant import fingerprint, prepare
 from streamjoin.bench.jobs import JOBS
@@ -85,6 +85,20 @@ def test_kinds_of_joins_agree_with_each_other() -> None:
     kinds = {run["kind"]: run["rows_out"] for run in answer["runs"] if run["job"] == "equi"}
     assert kinds["left"] == kinds["inner"] + kinds["anti"] and kinds["semi"] + kinds["anti"] == 2000
     assert {run["kind"] for run in answer["runs"] if run["job"] == "asof"} == {"streamjoin", "polars", "duckdb"}
+
+
+def test_kinds_without_an_equality_agree_with_other_engines() -> None:
+    pytest.importorskip("duckdb")
+    options = ["bench", "tables", "--how", "peers", "--rows", "1500", "--rounds", "1"]
+    answer = figures(*options, "--job", "ineq,ineq_correlated,overlap")
+    found = {(run["job"], run["kind"]) for run in answer["runs"]}
+    kinds = ("left", "full", "semi", "anti", "count")
+    wanted = {(f"{job} {kind}", engine) for job in ("ineq", "ineq_correlated", "overlap") for kind in kinds
+              for engine in ("streamjoin", "duckdb")}  # fmt: skip
+    assert wanted <= found
+    assert all(run["rows_out"] > 0 for run in answer["runs"] if not run["job"].endswith("anti"))
+    with pytest.raises(OptionError, match="peers do overlap, overlap_tail, ineq, ineq_correlated, ineq_anti"):
+        table_kinds.kinds(["equi"], ["peers"], 100, 1)
 
 
 @pytest.mark.usefixtures("peers")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from streamjoin.live import versions
 from streamjoin.results import undecided
+from streamjoin.results.output import Output
 from streamjoin.results.undecided import Undecided
 from streamjoin.testing.cases import BY_NAME
 from streamjoin.testing.kinds import BY_TIME
@@ -60,6 +61,7 @@ def test_who_waits_no_longer(steps: list[tuple[list[int], int, int]], block: int
             waiting.hasten(np.array(hastened, np.int64) - waiting.first, np.full(len(hastened), place))
             known |= dict.fromkeys(hastened, place)
             place += passed
+            assert waiting.due(place) or not any(end < place for end in known.values())
             now = waiting.settle(place, below, ended=False) + waiting.first
             assert sorted(now.tolist()) == [number for number, end in known.items() if end < place and number < below]
             for number in now.tolist():
@@ -69,6 +71,46 @@ def test_who_waits_no_longer(steps: list[tuple[list[int], int, int]], block: int
             assert waiting.first <= min(known, default=waiting.next)
         left = waiting.settle(place, waiting.next, ended=True) + waiting.first
         assert left.tolist() == list(known)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, {"take": "nearest"}, {"take": "forward", "how": "left"}], ids=str)
+@pytest.mark.parametrize(
+    "more", [{}, {"within": sj.interval(-9, 2), "max_delay": 4}, {"within": sj.tumbling(8)}], ids=str
+)
+def test_a_push_that_decides_nothing_may_settle_nothing(
+    kind: dict[str, Any], more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes out after each push is what comes out if every push settles all that it can."""
+    rng = np.random.default_rng(8)
+    pushes, now = [], [0, 0]
+    for _ in range(60):
+        side, size = int(rng.integers(2)), int(rng.integers(1, 6))
+        times = np.sort(now[side] + rng.integers(0, 5, size))
+        now[side] = int(times[-1])
+        columns = {"ts": times, "xa"[side]: rng.integers(0, 4, size)}
+        pushes.append(("rs"[side], pa.RecordBatch.from_pydict(columns)))
+
+    def run() -> tuple[list[list[str]], int]:
+        out, steps = [], 0
+        with live("r.x = s.a", **kind, **more) as join:
+            move_on = join._output._move_on
+
+            def counted(*args: Any) -> None:
+                nonlocal steps
+                steps += 1
+                move_on(*args)
+
+            monkeypatch.setattr(join._output, "_move_on", counted)
+            for side, batch in pushes:
+                (join.push_r if side == "r" else join.push_s)(batch)
+                out.append(sorted(map(str, rows(join))))
+        return [*out, sorted(map(str, rows(join)))], steps
+
+    found, few = run()
+    monkeypatch.setattr(Output, "concerned", lambda *_: True)
+    every, many = run()
+    assert found == every
+    assert few < many or "Tumbling" in str(more)  # slices have no short way in
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

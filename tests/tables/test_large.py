@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from streamjoin.tables import whole
+from streamjoin.tables import join as joining
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -22,7 +22,7 @@ rng = np.random.default_rng(7)
 
 @pytest.fixture(autouse=True)
 def threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole, "SMALL", 0)
+    monkeypatch.setattr(joining, "SMALL", 0)
 
 
 def uniform() -> Columns:

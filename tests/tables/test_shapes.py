@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
@@ -16,7 +17,8 @@ import streamjoin as sj
 from profiles import SOAK
 from streamjoin.plan import shape as planned
 from streamjoin.tables import crew, search, tasks, whole
-from streamjoin.testing.cases import CASES, Case
+from streamjoin.tables import join as joining
+from streamjoin.testing.cases import BY_NAME, CASES, Case
 from streamjoin.testing.rows import pairs_of
 from streamjoin.testing.strategies import table_joins
 
@@ -26,11 +28,12 @@ SOME = 3  # shapes that are tried of a join
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts, buffers and samples so small that a few rows go through several of them."""
-    monkeypatch.setattr(whole, "SMALL", 0)
+    monkeypatch.setattr(joining, "SMALL", 0)
     monkeypatch.setattr(crew, "PART", 5)
     monkeypatch.setattr(crew.Crew.cut, "__defaults__", (5,))
     monkeypatch.setattr(tasks, "LEAST", 3)
     monkeypatch.setattr(search, "PAIRS", 33)
+    monkeypatch.setattr(search, "RANGES", 3)
     monkeypatch.setattr(tasks, "TILE", (7, 5))
 
 
@@ -47,7 +50,7 @@ def by_shapes(join: Callable[[], pa.Table], first: int = 0) -> Iterator[tuple[st
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(whole, "shapes", nth)
             out = join()
-        yield f"{seen[k % len(seen)]}", out
+        yield f"{seen[k % len(seen)] if seen else None}", out
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -59,6 +62,22 @@ def test_every_shape(case: Case, data: st.DataObject) -> None:
     for shape, out in by_shapes(lambda: sj.join(left, right, **join.options, workers=workers), first):
         note(shape)
         join.verify(out)
+
+
+COUNTED = [BY_NAME[name] for name in ("band", "band_2d", "equality_band", "overlap", "nulls")]
+
+
+@pytest.mark.parametrize("case", COUNTED, ids=lambda case: case.name)
+@given(data=st.data())
+def test_every_shape_counts_what_it_finds(case: Case, data: st.DataObject) -> None:
+    """Partners are counted where they are found, without pairs: by sums for each r, or by marks from each s."""
+    join = data.draw(table_joins([case], orders=[False]))
+    workers = data.draw(st.sampled_from([1, 2, 3]))
+    left, right, first = join.r, join.s, data.draw(st.integers(0, 20))
+    want = Counter(row for row, _ in pairs_of(sj.join(left, right, **join.options, workers=workers)))
+    counted: dict[str, Any] = {"aggregate": {"n": "count(*)"}, "select": "r.rid", "workers": workers}
+    for shape, out in by_shapes(lambda: sj.join(left, right, **join.options, **counted), first):
+        assert dict(zip(out["rid"].to_pylist(), out["n"].to_pylist(), strict=True)) == want, shape
 
 
 SIGNS = ["<", "<=", ">", ">=", "="]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 
 import streamjoin as sj
 from streamjoin.errors import DataError
-from streamjoin.tables import asof, crew, search, tasks, whole
+from streamjoin.tables import by_key, crew, search, tasks
+from streamjoin.tables import join as joining
 from streamjoin.testing import cases
 
 BAND, EQUI = cases.BY_NAME["band"].on, "r.k = s.k"
@@ -23,11 +25,12 @@ BAND, EQUI = cases.BY_NAME["band"].on, "r.k = s.k"
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts and buffers so small that a few rows go through several of them."""
-    monkeypatch.setattr(whole, "SMALL", 0)
+    monkeypatch.setattr(joining, "SMALL", 0)
     monkeypatch.setattr(crew.Crew.cut, "__defaults__", (5,))
-    monkeypatch.setattr(asof, "PART", 7)
+    monkeypatch.setattr(by_key, "PART", 7)
     monkeypatch.setattr(tasks, "LEAST", 3)
     monkeypatch.setattr(search, "PAIRS", 33)
+    monkeypatch.setattr(search, "RANGES", 3)
     monkeypatch.setattr(tasks, "TILE", (7, 5))
 
 
@@ -103,6 +106,38 @@ def test_as_of_by_equalities_is_what_the_search_finds(take: Any, within: Any, ke
         whole_pairs = ids(join(left, right, on="r.k = s.k AND s.t < 55", workers=1, **options))
         in_parts = ids(join(left, right, on="r.k = s.k AND s.t < 55", workers=3, **options))
         assert in_parts == whole_pairs and (left is not r or whole_pairs == found)
+
+
+@pytest.mark.parametrize("keys", KEYS)
+@pytest.mark.parametrize("within", [None, 4, sj.interval(-9, -2), sj.interval(1, 5), sj.tumbling(7)], ids=str)
+def test_running_counts_are_what_the_search_finds(within: Any, keys: str) -> None:
+    """Where the rows stand in the order of time, partners by equal keys are counted in one pass."""
+    rng = np.random.default_rng(4)
+
+    def side(name: str, n: int, known: int) -> pa.Table:
+        key = pa.array(KEYS[keys][rng.integers(0, known, n)], mask=rng.integers(0, 9, n) == 0)
+        return pa.table({"t": np.sort(rng.integers(0, 60, n)), "k": key, name: np.arange(n)})
+
+    r, s = side("rid", 45, 3), side("sid", 60, 2)
+    on = "r.k = s.k AND s.t < 55 AND r.rid > 2"
+    want = Counter(pair[0] for pair in ids(join(r, s, on=on, within=within)))
+    assert want
+    shuffled = r.take(rng.permutation(45))
+    for left, right, shape in ((r, s, "running count"), (shuffled, s, "sweep"), (r, s.slice(0, 0), "running count")):
+        partners = want if right.num_rows else Counter()
+        for workers in (1, 3):
+            stats: dict[str, Any] = {}
+            options: dict[str, Any] = {"on": on, "within": within, "workers": workers, "stats": stats}
+            out = join(left, right, how="left", aggregate={"n": "count(*)"}, **options)
+            assert stats["shape"] == shape
+            assert {row["rid"]: row["n"] for row in out.to_pylist()} == {rid: partners[rid] for rid in range(45)}
+            assert {rid for (rid,) in ids(join(left, right, how="semi", **options))} == set(partners)
+            assert {rid for (rid,) in ids(join(left, right, how="anti", **options))} == set(range(45)) - set(partners)
+            inner = join(left, right, aggregate={"n": "count(*)", "m": "count(*)"}, **options)
+            assert dict(zip(inner["rid"].to_pylist(), inner["m"].to_pylist(), strict=True)) == partners
+    assert sj.explain(r, s, on=on, within=within, time="t", how="semi").to_dict()["shape"] == "running count"
+    first = ids(join(r, s, on=on, within=within, how="semi", ordered=True, stats=stats))  # needs the earliest partner
+    assert stats["shape"] != "running count" and {rid for (rid,) in first} == set(want)
 
 
 @pytest.mark.parametrize("on", [EQUI, f"{EQUI} AND r.rid + s.sid >= 0"])

@@ -34,7 +34,7 @@ def prepare(engine: str, job: Job, inputs: Inputs) -> Run:
     if engine != OURS:
         return PEERS[engine].prepare(job, inputs)
     # Peers' modules are imported before the clock, so ours are: those that a first join would import.
-    for module in ("streamjoin.tables.whole", "sqlglot.dialects.spark"):
+    for module in ("streamjoin.tables.join", "sqlglot.dialects.spark"):
         import_module(module)
     times = COLUMNS["r"][0], COLUMNS["s"][0]
     return lambda: api.join(inputs.r, inputs.s, on=job.on, within=inputs.within, time=times)

@@ -1,4 +1,5 @@
-"""Kinds of joins of two tables: what each takes in times of an inner join, and as-of against other engines, in turns.
+"""Kinds of joins of two tables, in turns: what each takes in times of an inner join; each against other engines that
+do it without an equality; as-of against other engines.
 
 What must hold between the kinds is checked before any figure is given out.
 """
@@ -8,21 +9,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
+from math import isclose
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamjoin import api
 from streamjoin.bench.jobs import COLUMNS, DENSE, INNER, JOBS, KINDS, Inputs, Job
+from streamjoin.bench.yardsticks import OUTPUT, Run
 from streamjoin.errors import OptionError, StreamjoinError
-from streamjoin.machine import machine
+from streamjoin.machine import machine, usable_cores
 
-AS_OF = "asof"
+AS_OF, PEERS = "asof", "peers"
 HOWS = ("left", "semi", "anti", "take", "count", AS_OF)
+ALONE = ("left", "full", "semi", "anti", "count")  # kinds that other engines are asked for
 KEYS = 1_000  # of the as-of join
 Note = Callable[[str], None]
-Run = Callable[[], pa.Table]
 
 
 def kinds(
@@ -30,13 +34,16 @@ def kinds(
 ) -> dict[str, Any]:
     """By job and kind: seconds, and how many of an inner join's they are; as-of by engine."""
     for how in hows:
-        if how not in (*HOWS, "all"):
-            raise OptionError(f'"{how}" is not one of {", ".join(HOWS)}, all')
+        if how not in (*HOWS, PEERS, "all"):
+            raise OptionError(f'"{how}" is not one of {", ".join(HOWS)}, {PEERS}, all')
     chosen = HOWS if "all" in hows else tuple(hows)
     runs = []
     for name in jobs:
         job = _job(name)
-        if any(how != AS_OF for how in chosen):
+        if PEERS in chosen:
+            for kind, engines in _by_engine(name, job, job.inputs(rows)).items():
+                runs += _measured(f"{name} {kind}", engines, rounds, "streamjoin", _alike, note)
+        if any(how not in (AS_OF, PEERS) for how in chosen):
             wanted = {kind: options for kind, options in KINDS.items() if kind == INNER or kind in chosen}
             runs += _measured(name, _runs(job, job.inputs(rows), wanted), rounds, INNER, _check, note)
     if AS_OF in chosen:
@@ -99,6 +106,69 @@ def _check(found: dict[str, pa.Table]) -> None:
     ]
     if any(wrong):
         raise StreamjoinError(f"the kinds of join contradict each other: {n}")
+
+
+def _by_engine(name: str, job: Job, inputs: Inputs) -> dict[str, dict[str, Run]]:
+    """By kind: the join by every engine that is installed and has something better than a nested loop for it."""
+    if job.window is not None or job.equal:
+        known = [name for name, job in JOBS.items() if job.window is None and not job.equal]
+        raise OptionError(f'the job "{name}" has a window or an equality; {PEERS} do {", ".join(known)}')
+    ours = _runs(job, inputs, {kind: KINDS[kind] for kind in ALONE})
+    found = {kind: {"streamjoin": ours[kind]} for kind in ALONE}
+    own = ", ".join(f"r.{column}" for column in COLUMNS["r"])
+    on = f"s ON {job.on}"
+
+    def texts(semi: str, anti: str) -> dict[str, str]:
+        return {
+            "left": f"SELECT {OUTPUT} FROM r LEFT JOIN {on}",
+            "full": f"SELECT {OUTPUT} FROM r FULL JOIN {on}",
+            "semi": f"SELECT {own} FROM r {semi} JOIN {on}",
+            "anti": f"SELECT {own} FROM r {anti} JOIN {on}",
+            "count": f"SELECT {own}, count(*) AS n FROM r JOIN {on} GROUP BY {own}",
+        }
+
+    if find_spec("duckdb"):
+        import duckdb
+
+        connection = duckdb.connect(config={"threads": usable_cores()})
+        for side, table in (("r", inputs.r), ("s", inputs.s)):
+            connection.register("given", table)
+            connection.execute(f"CREATE TABLE {side} AS SELECT * FROM given")
+        for kind, text in texts("SEMI", "ANTI").items():
+            found[kind]["duckdb"] = lambda text=text: connection.sql(text).to_arrow_table()  # type: ignore[misc]
+    if find_spec("chdb"):
+        from chdb.session import Session
+
+        session = Session()
+        for side, given in (("r", inputs.r), ("s", inputs.s)):  # noqa: B007 (the query names it)
+            session.query(f"CREATE TABLE {side} ENGINE = Memory AS SELECT * FROM Python(given)")
+        settings = f"SETTINGS max_threads = {usable_cores()}, join_use_nulls = 1"
+        for kind, text in texts("LEFT SEMI", "LEFT ANTI").items():
+            query = f"{text} {settings}"
+            found[kind]["chdb"] = lambda query=query: session.query(query, "ArrowTable")  # type: ignore[misc]
+    return found
+
+
+def _alike(found: dict[str, pa.Table]) -> None:
+    """The same rows, as far as sums and nulls of columns tell. Names differ."""
+    prints = {
+        name: (table.num_rows, [(pc.sum(column).as_py(), column.null_count) for column in table.columns])
+        for name, table in found.items()
+    }
+    first = prints["streamjoin"]
+    wrong = [
+        name
+        for name, (rows, columns) in prints.items()
+        if rows != first[0] or len(columns) != len(first[1]) or not all(map(_near, columns, first[1]))
+    ]
+    if wrong:
+        raise StreamjoinError(f"{', '.join(wrong)} disagree about the result: {prints}")
+
+
+def _near(one: tuple[Any, int], other: tuple[Any, int]) -> bool:
+    """Sums of floats depend on the order of the rows."""
+    (a, nulls), (b, others) = one, other
+    return nulls == others and (a == b or (a is not None and b is not None and isclose(a, b, rel_tol=1e-9)))
 
 
 def _as_of(rows: int) -> dict[str, Run]:

@@ -109,7 +109,7 @@ def tables(
     limit: Annotated[float, typer.Option(min=1, help="Seconds after which a call is given up.")] = 120.0,
     how: Annotated[
         str | None,
-        typer.Option(help="Kinds of join instead, in times of inner: left,semi,anti,take,count,asof, or all."),
+        typer.Option(help="Kinds instead, in times of inner: left,semi,anti,take,count,asof, or all; or peers."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

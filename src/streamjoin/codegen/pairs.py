@@ -39,8 +39,9 @@ TEST_FRAME = (
     UNTIL,
     WIDTH,
     AT,
+    COUNTS,  # of partners, by position of r
     TEST_COLUMNS,
-) = range(16)
+) = range(17)
 
 _BOUNDS = """
 
@@ -91,7 +92,18 @@ _TILE = """\
             found += np.int64({near}matches(p, a, w, b, fault))
     frame[{FROM_R}] = frame[{TO_R}]
 """
+_COUNTING = """\
+    counts = carray(pointer(frame[{COUNTS}]), ({HUGE},), np.uint32)
+    first = frame[{FROM_R}]
+    for k in range(frame[{TO_R}] - first):
+        {own} = first + k
+        partners = np.uint32(0)
+        for {other} in range(np.int64(out_r[k]), np.int64(out_s[k])):
+{guard}            {counted} += np.uint32({near}matches(p, a, w, b, fault))
+        {together}
+"""
 _IMPORTS = f"from {INTRINSICS} import axis, carray, pointer, words_at\n"
+PAIRS, TILES, COUNTS_OF_R, COUNTS_OF_S = range(4)  # what candidates are: pairs, all of two ranges, ranges of the others
 ANYWHERE, SAME_WIDTH, EACH = range(3)  # windows: all pairs lie in it; it is as wide for every r; it is not
 _NEAR = {
     ANYWHERE: "",
@@ -100,13 +112,23 @@ _NEAR = {
 }
 
 
+_LOOPS = {
+    PAIRS: (_PAIRS, {}),
+    TILES: (_TILE, {}),
+    # An r has its sum in a register, and its candidates lie side by side: they are compared as vectors.
+    COUNTS_OF_R: (_COUNTING, {"own": "a", "other": "b", "counted": "partners", "together": "counts[a] += partners"}),
+    COUNTS_OF_S: (_COUNTING, {"own": "b", "other": "a", "counted": "counts[a]", "together": ""}),
+}
+HUGE = 0x7FFFFFFFFFFF  # positions are checked nowhere; arrays of any length do
+
+
 class PairProgram(Program):
     """The compiled form of a predicate for whole tables. What it has generated it keeps."""
 
     def __init__(self, analysis: Analysis) -> None:
         super().__init__(analysis)
         self._bounds: dict[str, ModuleType] = {}
-        self._tests: dict[tuple[int, bool], ModuleType] = {}
+        self._tests: dict[tuple[int, int], ModuleType] = {}
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -156,32 +178,33 @@ class PairProgram(Program):
         )
         return load_module(head() + _IMPORTS + text)
 
-    def test(self, window: int, tiles: bool) -> ModuleType:
-        """The module whose `test` finds the pairs that match and lie in such a window.
+    def test(self, window: int, form: int) -> ModuleType:
+        """The module whose `test` finds the pairs that match and lie in such a window, of candidates in such a form.
 
-        Candidates are pairs, or all pairs of two ranges: `tiles`. It returns how many pairs there are then.
+        It returns how many pairs there are then. Partners that are only counted are added to `COUNTS`.
         """
-        if (window, tiles) not in self._tests:
-            self._tests[window, tiles] = self._made_test(window, tiles)
-        return self._tests[window, tiles]
+        if (window, form) not in self._tests:
+            self._tests[window, form] = self._made_test(window, form)
+        return self._tests[window, form]
 
-    def _made_test(self, window: int, tiles: bool) -> ModuleType:
+    def _made_test(self, window: int, form: int) -> ModuleType:
         r, s = self.stored["r"], self.stored["s"]
-        huge = "np.int64(0x7FFFFFFFFFFF)"  # positions are checked nowhere; arrays of any length do
         columns = [
-            f"p = {views('frame', TEST_COLUMNS, huge, r)}",
-            f"w = {views('frame', TEST_COLUMNS + len(r), huge, s)}",
+            f"p = {views('frame', TEST_COLUMNS, HUGE, r)}",
+            f"w = {views('frame', TEST_COLUMNS + len(r), HUGE, s)}",
         ]
         if window != ANYWHERE:
-            columns += [f"since, at = words_at(frame[{SINCE}], {huge}), words_at(frame[{AT}], {huge})"]
+            columns += [f"since, at = words_at(frame[{SINCE}], {HUGE}), words_at(frame[{AT}], {HUGE})"]
         if window == SAME_WIDTH:
             columns.append(f"lower, width = frame[{LOWER}], np.uint64(frame[{WIDTH}])")
         elif window == EACH:
-            columns.append(f"until = words_at(frame[{UNTIL}], {huge})")
-        near, guarded, indent = _NEAR[window], bool(self._costly("r")), " " * (12 if tiles else 8)
-        loop = (_TILE if tiles else _PAIRS).format(
+            columns.append(f"until = words_at(frame[{UNTIL}], {HUGE})")
+        near, guarded, indent = _NEAR[window], bool(self._costly("r")), " " * (8 if form == PAIRS else 12)
+        text, words = _LOOPS[form]
+        loop = text.format(
             guard=f"{indent}if not {near}:\n{indent}    continue\n" if near and guarded else "",
             near=f"{near} & " if near and not guarded else "",
+            **words,
             **_names(),
         )
         text = _TEST.format(words=TEST_COLUMNS + len(r) + len(s), columns="\n    ".join(columns), loop=loop, **_names())
@@ -198,7 +221,7 @@ def _names() -> dict[str, int]:
     return {name: value for name, value in globals().items() if name.isupper() and isinstance(value, int)}
 
 
-def views(frame: str, first: int, length: str, parts: tuple[Part, ...]) -> str:
+def views(frame: str, first: int, length: str | int, parts: tuple[Part, ...]) -> str:
     """The tuple of arrays whose addresses stand in a frame from a word on."""
     views = [
         f"carray(pointer({frame}[{first + k}]), ({length},), np.{type_name(part.dtype)})"

@@ -52,6 +52,7 @@ class Arrivals:
         self._engine, self._output, self._section = engine, output, section
         self._timely, self._shedding = progress.timely, shedding
         self._quick = progress.timely and not shedding
+        self._passed = progress.passed if engine.at_once else None
         self._versions = Versions(intake, streams, output) if plan.window.carries else None
 
     def take_rows(self, side: int, rows: Sequence[Row], moment: int) -> None:
@@ -117,7 +118,7 @@ class Arrivals:
         if horizon is None:
             section.under_way = None  # it has changed nothing
             return False
-        if self._output.concerned(1 - side, horizon):
+        if self._output.concerned(1 - side, horizon, self._passed):
             self.moved_on()
         return True
 

@@ -35,9 +35,10 @@ class Progress:
 
     def snapshot(self, numbers: PerSide, ended: bool) -> Snapshot:
         """The input as it is now, with so many tuples that may match."""
-        horizons = self.horizons()
+        return Snapshot(numbers, self.mark(), self.horizons(), self.passed(), ended)
+
+    def passed(self) -> PerSide:
+        """By side: its tuples wait no longer for a place below this."""
         if self._window.by_rows:
-            passed = horizons
-        else:
-            passed = self._streams[1].watermark.value, self._streams[0].watermark.value
-        return Snapshot(numbers, self.mark(), horizons, passed, ended)
+            return self.horizons()
+        return self._streams[1].watermark.value, self._streams[0].watermark.value

@@ -169,16 +169,15 @@ class KindJoin:
 
     def _alone(self) -> Outcome:
         """semi and anti: rows of r."""
-        keeps = self.kind.how.keeps[0]
-        if not self._ordered or keeps:
+        if self.kind.counts_partners(self._ordered):
             counts = self._count()
-            rows = np.flatnonzero(counts == 0 if keeps else counts > 0)
+            rows = np.flatnonzero(counts == 0 if self.kind.how.keeps[0] else counts > 0)
             times = self._ends(0, self.times[0][rows]) if self._ordered else None
-            return Outcome((rows, np.full(len(rows), -1)), {}, times)
+            return Outcome((rows, nobody(len(rows))), {}, times)
         times_r, times_s = self.times
         first = self._best(Best(self._sizes[0], 1, (times_r, times_s)), lambda r, s: earliest(times_s[s]))
         rows, partners = first.pairs()
-        return Outcome((rows, np.full(len(rows), -1)), {}, np.maximum(times_r[rows], times_s[partners]))
+        return Outcome((rows, nobody(len(rows))), {}, np.maximum(times_r[rows], times_s[partners]))
 
     def _best(self, empty: Best, scored: Callable[[Array, Array], Rows]) -> Best:
         """The best partners by their scores."""
@@ -233,7 +232,7 @@ class KindJoin:
     def _aggregate(self) -> Outcome:
         """One row per r, from values that are added up pair by pair."""
         n, times, wanted = self._sizes[0], self.times, self.kind.aggregate
-        if not any(aggregate.args for aggregate in wanted):
+        if self.kind.counts_partners(self._ordered):
             return self._counted(self._count(), times)
         nodes = tuple(dict.fromkeys(a.args[-1] for a in wanted if a.args))
         computed = Computed(nodes, *self._tables)
@@ -255,14 +254,16 @@ class KindJoin:
         rows = np.arange(n) if self.kind.how.keeps[0] else np.flatnonzero(counts)
         aggregated = {total.aggregate.name: self._result(total, rows) for total in totals}
         ends = self._ends(0, times[0][rows]) if self._ordered else None
-        return Outcome((rows, np.full(len(rows), -1)), aggregated, ends)
+        return Outcome((rows, nobody(len(rows))), aggregated, ends)
 
     def _counted(self, counts: Array, times: Rows) -> Outcome:
         """Nothing but counts of partners."""
-        rows = np.arange(len(counts)) if self.kind.how.keeps[0] else np.flatnonzero(counts)
-        found = to_array(counts[rows], None, INT64)
+        matched = counts > 0
+        every = self.kind.how.keeps[0] or bool(matched.all())
+        rows = np.arange(len(counts)) if every else np.flatnonzero(matched)
+        found = to_array(counts if every else counts[rows], None, INT64)
         ends = self._ends(0, times[0][rows]) if self._ordered else None
-        return Outcome((rows, np.full(len(rows), -1)), {a.name: found for a in self.kind.aggregate}, ends)
+        return Outcome((rows, nobody(len(rows))), {a.name: found for a in self.kind.aggregate}, ends)
 
     def _result(self, total: Accumulator, rows: Array) -> pa.Array:
         if not isinstance(total, Choice):
@@ -282,6 +283,11 @@ class KindJoin:
         found = Computed((node,), r, s, aligned=True).rows(len(rows))[0]
         found.valid[partners < 0] = False
         return as_arrow(found, node)
+
+
+def nobody(n: int) -> Array:
+    """So many rows without a partner, in the memory of one."""
+    return np.broadcast_to(np.int64(-1), n)
 
 
 def _no_rows() -> list[Rows]:

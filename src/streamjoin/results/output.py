@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.codegen.records import Array
+from streamjoin.engine import PerSide
 from streamjoin.interrupts import Call, Section
 from streamjoin.plan.plan import Plan
 from streamjoin.results.latency import Latency
@@ -77,7 +78,8 @@ class Output:
         self._timed = plan.timed and (ordered or not plan.kind.take.every or bool(plan.kind.aggregate))
         self._punctuate = punctuate
         self.wants_times = self._order is not None or self._stage is not None
-        self.eager = self.wants_times or punctuate  # do results follow from how far the input has come?
+        # Do results, or promises about them, follow from every step of the input, whatever it decides?
+        self.eager = ordered or punctuate or (self._stage is not None and (plan.window.by_rows or plan.window.carries))
         self._ready: deque[Pairs | Item] = deque()
         self._snapshots: deque[Snapshot] = deque()
         self._section = Section()
@@ -122,9 +124,14 @@ class Output:
             self._section.change("making room", rows.make_room, count)
         return rows
 
-    def concerned(self, side: int, horizon: int) -> bool:
-        """Must it be told now that a side's tuples below a place meet nothing any more? SINCE_EVER: it is unknown."""
-        return self.eager or horizon == SINCE_EVER or horizon > self.sides[side].rows.first_end
+    def concerned(self, side: int, horizon: int, passed: Callable[[], PerSide] | None) -> bool:
+        """Must it be told now that a side's tuples below a place meet nothing any more? SINCE_EVER: it is unknown.
+
+        `passed`: what both sides' tuples need not wait for any longer, if all pairs of what has come are known.
+        """
+        if self.eager or (self._stage is not None and (passed is None or self._stage.due(passed()))):
+            return True
+        return horizon == SINCE_EVER or horizon > self.sides[side].rows.first_end
 
     def preserves(self, side: int) -> bool:
         """Do rows of a side come out that cannot match anything?"""

@@ -98,24 +98,47 @@ class Assembler:
         self.sides = Payload(kept[0], plan.schemas["r"]), Payload(kept[1], plan.schemas["s"])
         self._as_they_are = kind.select is None and not kind.per_r
         self._blocks = self._result_blocks(kept)
+        keeps = kind.how.keeps if kind.how.pairs and self._blocks is not None else (False, False)
+        self._alone = {side: self._result_blocks(kept, side) for side in (0, 1) if keeps[side]}
 
-    def _result_blocks(self, kept: list[pa.Schema]) -> ResultBlocks | None:
-        """What makes batches, if results have nothing but columns of plain values."""
+    def _result_blocks(self, kept: list[pa.Schema], alone: int | None = None) -> ResultBlocks | None:
+        """What makes batches, if results have nothing but columns of plain values: of pairs, or of one side `alone`."""
+        if any(column.side is None for column in self._wanted):
+            return None
+        wanted = [column for column in self._wanted if alone is None or column.side == alone]
         sources = [
             (column.side, kept[column.side].get_field_index(column.source.name))
-            for column in self._wanted
+            for column in wanted
             if column.side is not None
         ]
         used = {side: self.sides[side].rows for side in sorted({side for side, _ in sources})}
         plain = {side: rows for side, rows in used.items() if isinstance(rows, PlainRows)}
-        if len(sources) < len(self._wanted) or len(plain) < len(used) or not used:
+        if len(plain) < len(used) or not used:
             return None
-        return ResultBlocks(self.schema, plain, sources)
+        return ResultBlocks(pa.schema([column.field for column in wanted]), plain, sources)
 
     def batches(self, r: Array, s: Array, more: Mapping[str, pa.Array] | None = None) -> list[pa.RecordBatch]:
         """The rows of results, in as many batches as their text needs; `more` as in `table`."""
         batch = self._blocks.batch(r, s) if self._blocks is not None else None
+        if batch is None:
+            batch = self._without_partners(r, s)
         return [batch] if batch is not None else list(self.table(r, s, more).to_batches())
+
+    def _without_partners(self, r: Array, s: Array) -> pa.RecordBatch | None:
+        """The rows of results of which all have nobody on the same side; None if there are others, or nulls."""
+        for side, blocks in self._alone.items():
+            own, other = (s, r) if side else (r, s)
+            if blocks is None or other[0] != NOBODY or not (other == NOBODY).all():
+                continue
+            found = blocks.batch(own, own)
+            if found is None:
+                return None
+            mine = iter(found.columns)
+            columns = [
+                next(mine) if column.side == side else pa.nulls(len(own), column.source.type) for column in self._wanted
+            ]
+            return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return None
 
     def table(self, r: Array, s: Array, more: Mapping[str, pa.Array] | None = None) -> pa.Table:
         """The rows of results; `more` are columns that were made elsewhere, by name."""

@@ -71,8 +71,9 @@ class Assembly:
         found = []
         for side in (0, 1):
             table = self.tables[side].select(needed(self.wanted, side))
-            missing = bool((rows[side] < 0).any())
-            found.append(self.take_rows(table, rows[side], missing) if table.num_columns else table.slice(0, 0))
+            if table.num_columns:
+                table = self.take_rows(table, rows[side], bool((rows[side] < 0).any()))
+            found.append(table)
         return found[0], found[1]
 
     def table(self, rows: Rows, more: Mapping[str, pa.Array] | None = None) -> pa.Table:

@@ -73,6 +73,10 @@ class Waiting:
         self.others.forget(FOREVER)
         return found
 
+    def due(self, passed: int) -> bool:
+        """Does one of them perhaps wait no longer?"""
+        return self.members.due(passed) or self.others.due(passed)
+
     @property
     def held(self) -> int:
         return self.members.held + self.others.held
@@ -112,6 +116,10 @@ class Stage:
         for side, waiting in self._waiting.items():
             waiting.members.meet(s if side else r)
         return Results(r, s) if self._how.pairs else NONE
+
+    def due(self, passed: tuple[int, int]) -> bool:
+        """Would it settle anything, if the input has passed so much and all pairs are known?"""
+        return any(waiting.due(passed[side]) for side, waiting in self._waiting.items())
 
     def settle(self, reached: Snapshot) -> Iterator[Results]:
         """All pairs of what had come by then have been found: the results that follow from it."""

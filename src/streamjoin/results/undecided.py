@@ -21,15 +21,22 @@ class Soon:
         self._due, self._numbers = NOTHING, NOTHING
         self._fresh: list[tuple[Array, Array]] = []
         self._count = 0  # of what is fresh
+        self._soonest = FOREVER  # nothing fresh is due below this place
 
     def add(self, due: Array, numbers: Array) -> None:
-        self._fresh.append((due, numbers))
-        self._count += len(due)
+        if len(due):
+            self._fresh.append((due, numbers))
+            self._count += len(due)
+            self._soonest = min(self._soonest, int(due.min()))
+
+    def some_below(self, passed: int) -> bool:
+        """May something be due below a place?"""
+        return self._soonest < passed or bool(len(self._due) and self._due[0] < passed)
 
     def below(self, passed: int) -> tuple[Array, Array]:
         """Takes out what is due below a place."""
         found = []
-        if self._count:
+        if self._soonest < passed:
             due, numbers = (np.concatenate(parts) for parts in zip(*self._fresh, strict=True))
             now = due < passed
             found.append((due[now], numbers[now]))
@@ -44,12 +51,13 @@ class Soon:
 
     def _keep(self, due: Array, numbers: Array) -> None:
         """The rest of what is fresh; sorted with the others when it is worth it."""
-        self._fresh, self._count = [(due, numbers)], len(due)
+        self._fresh, self._count, self._soonest = [], 0, FOREVER
+        self.add(due, numbers)
         if self._count > max(BLOCK, len(self._due) // 4):
             due, numbers = np.concatenate([self._due, due]), np.concatenate([self._numbers, numbers])
             order = np.argsort(due, kind="stable")
             self._due, self._numbers = due[order], numbers[order]
-            self._fresh, self._count = [], 0
+            self._fresh, self._count, self._soonest = [], 0, FOREVER
 
 
 class Undecided:
@@ -123,6 +131,10 @@ class Undecided:
         """Tuples at these positions may be decided earlier than was known. They are few, and lie in many blocks."""
         self._columns["due"][at] = due
         self._hastened.add(due, at + self.first)
+
+    def due(self, passed: int) -> bool:
+        """May one that is open be due below a place?"""
+        return bool(self._low.min() < passed) or self._hastened.some_below(passed)
 
     def settle(self, passed: int, below: int, ended: bool) -> Array:
         """The positions of tuples below a number that can wait no longer: of all of them if the streams have ended."""

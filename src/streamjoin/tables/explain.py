@@ -14,10 +14,12 @@ from streamjoin.options import Options
 from streamjoin.plan.explain import Explanation
 from streamjoin.tables.asof import AS_OF, possible
 from streamjoin.tables.crew import crew
-from streamjoin.tables.whole import join_tables, prepared
+from streamjoin.tables.join import join_tables
+from streamjoin.tables.running import RUNNING, countable
+from streamjoin.tables.whole import prepared
 
 
-def with_estimates(found: Explanation, r: pa.Table, s: pa.Table) -> Explanation:
+def with_estimates(found: Explanation, r: pa.Table, s: pa.Table, ordered: bool) -> Explanation:
     """An explanation with the shape that the rows suggest, and what it is expected to find.
 
     The rows are prepared as for the join, and sampled; none is sorted or compared.
@@ -25,11 +27,18 @@ def with_estimates(found: Explanation, r: pa.Table, s: pa.Table) -> Explanation:
     plan, tables = found.plan, {"r": r, "s": s}
     if ALGORITHMS[plan.algorithm].engine != INLINE or not r.num_rows or not s.num_rows:
         return found
-    if not plan.kind.plain and possible(plan):
-        return replace(found, decided={**found.decided, "shape": AS_OF}, shown={**found.shown, "shape": AS_OF})
     if plan.lifetimes is not None:
         tables = with_lifetimes(plan.lifetimes, tables)
     with crew(plan.workers) as workers:
+        by_key = (
+            AS_OF
+            if possible(plan)
+            else RUNNING
+            if countable(plan, (tables["r"], tables["s"]), ordered, workers)
+            else None
+        )
+        if by_key:
+            return replace(found, decided={**found.decided, "shape": by_key}, shown={**found.shown, "shape": by_key})
         known = prepared(plan, tables, workers)
     shape = known.shapes()[0]
     rows, candidates, pairs = known.known.rows, round(shape.candidates), round(known.known.matching)

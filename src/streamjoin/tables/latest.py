@@ -76,6 +76,7 @@ class Stretch(Record):
     first_s: Word  # those before it have come for all of these r
     last_s: Word
     backwards: Word  # 1: both orders are gone through from their ends
+    strict: Word  # 1: an s at the limit itself comes after it
 
 
 @njit(nogil=True, cache=True)
@@ -104,3 +105,25 @@ def latest(stretch, numbers_r, order_r, limits, numbers_s, order_s, times, last,
                 last[numbers_s[s]] = s
         if i < stretch.last:
             found[r] = last[numbers_r[r]] if numbers_r[r] >= 0 else -1
+
+
+@njit(nogil=True, cache=True)
+def count_until(stretch, numbers_r, order_r, limits, numbers_s, order_s, times, counts, found):
+    """By row of r: how many s of the same key come among those of the stretch up to its limit.
+
+    `counts` has a place for each key, all of them zero, and how many came in the end.
+    """
+    come, strict = stretch.first_s, stretch.strict
+    for i in range(stretch.first, stretch.last + 1):  # one more: whatever has not come yet comes
+        r = np.int64(0)
+        if i < stretch.last:
+            r = np.int64(order_r[i]) if len(order_r) else i
+        while come < stretch.last_s:
+            s = np.int64(order_s[come]) if len(order_s) else come
+            if i < stretch.last and (times[s] > limits[r] or (strict and times[s] == limits[r])):
+                break
+            come += 1
+            if numbers_s[s] >= 0:
+                counts[numbers_s[s]] += 1
+        if i < stretch.last:
+            found[r] = counts[numbers_r[r]] if numbers_r[r] >= 0 else 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ from streamjoin.tables import tasks
 from streamjoin.tables.crew import Crew
 from streamjoin.tables.gather import Tuples
 from streamjoin.tables.lanes import LANES
-from streamjoin.tables.layout import Layout
-from streamjoin.tables.sweep import Cursor, probe, scan
+from streamjoin.tables.layout import Layout, Sorted
+from streamjoin.tables.sweep import Cursor, probe, ranges, scan
 from streamjoin.tables.tasks import Task
 
 LAST, OFFSET, STRICT, OTHERS, POSITION, INSIDE, COMPARED, FOUND, FULL = (
@@ -27,6 +27,7 @@ LAST, OFFSET, STRICT, OTHERS, POSITION, INSIDE, COMPARED, FOUND, FULL = (
     for name in ("last", "offset", "strict", "others", "position", "inside", "compared", "pairs", "full")
 )
 PAIRS = 1 << 16  # pairs of a thread until they are handed on, at least: few enough to stay in its cache
+RANGES = 1 << 14  # of candidates that are found before they are tested
 Test = Any  # a program's test, from the address of a frame to the number of pairs
 Found = Callable[[int, Array, Array], None]  # task, positions of r and s
 
@@ -43,30 +44,52 @@ class Work:
     width: int
 
 
-@dataclass
-class Searcher:
-    """One worker: its buffers, and the frame of the exact test."""
+class Tester:
+    """The exact test of one worker, and its frame."""
 
-    work: Work
-    found: Found
-    frame: Array = field(init=False)
-    comparisons: int = 0
-
-    def __post_init__(self) -> None:
-        r, s = self.work.tuples
-        self._full = max(PAIRS, 2 * tasks.TILE[1])  # half of it takes what one r finds in a tile
-        self._out = np.empty((2, self._full + 2 * LANES), np.uint32)
-        self._fault = np.zeros(FAULT_WORDS, np.int64)
-        cursors = Cursor.array(1)
+    def __init__(self, work: Work, room: int) -> None:
+        r, s = work.tuples
+        self.work, self.comparisons = work, 0
+        self._room, self._out = room, np.empty((2, room), np.uint32)
+        self._fault, cursors = np.zeros(FAULT_WORDS, np.int64), Cursor.array(1)
         self._cursor, self._words = cursors[0], words_of(cursors)
         self.frame = frame = np.zeros(words.TEST_COLUMNS + len(r.columns) + len(s.columns), np.int64)
-        frame[words.TEST_FAULT], frame[words.ROOM] = address(self._fault), self._full + LANES
+        frame[words.TEST_FAULT], frame[words.ROOM] = address(self._fault), room
         frame[words.OUT_R], frame[words.OUT_S] = (address(row) for row in self._out)
         frame[words.SINCE], frame[words.UNTIL] = address(r.window[0]), address(r.window[-1])
-        frame[words.LOWER], frame[words.WIDTH] = self.work.lower, self.work.width
+        frame[words.LOWER], frame[words.WIDTH] = work.lower, work.width
         frame[words.AT] = address(s.window[0])
         frame[words.TEST_COLUMNS :] = [address(column) for column in (*r.columns, *s.columns)]
         self._address = address(frame)
+
+    def _sides(self, task: Task) -> tuple[Sorted, Sorted]:
+        """The side whose positions a task has, and the other one; the cursor is ready to pass over them."""
+        layout, state = self.work.layout, self._words
+        own, other = (layout.r, layout.s) if task.of_r else (layout.s, layout.r)
+        state[LAST], state[STRICT], state[OTHERS], state[COMPARED] = task.last, task.strict, len(other.side), 0
+        return own, other
+
+    def _tested(self, test: Test) -> int:
+        """What the test returns; raises if it found a fault."""
+        found = int(test(self._address))
+        if self._fault[0]:
+            code, i, j = self._fault.tolist()
+            program, r, s = self.work.program, *self.work.tuples
+            pair = {
+                "r": (program.stored["r"], tuple(column[i] for column in r.columns)),
+                "s": (program.stored["s"], tuple(column[j] for column in s.columns)),
+            }
+            raise overflow(program, code, pair)
+        return found
+
+
+class Searcher(Tester):
+    """One worker who hands on pairs."""
+
+    def __init__(self, work: Work, found: Found) -> None:
+        self._found = found
+        self._full = max(PAIRS, 2 * tasks.TILE[1])  # half of it takes what one r finds in a tile
+        super().__init__(work, self._full + LANES)
 
     def run(self, number: int, task: Task) -> int:
         """All pairs of a task; returns how many candidates there were."""
@@ -86,18 +109,15 @@ class Searcher:
         frame[words.FROM_R], frame[words.TO_R] = task.first, task.last
         frame[words.FROM_S], frame[words.TO_S] = begin, end
         while frame[words.FROM_R] < task.last:
-            yield self._tested()
+            yield self._matching()
         self.comparisons += (task.last - task.first) * (end - begin)
 
     def _sweep(self, task: Task) -> Iterator[int]:
         """The same with candidates by sorted keys."""
-        layout, frame, cursor, (out_r, out_s) = self.work.layout, self.frame, self._cursor, self._out
+        frame, cursor, tree, (own, other) = self.frame, self._cursor, self.work.layout.tree, self._sides(task)
         state = self._words  # of the cursor
-        own, other, out, out_others = layout.r, layout.s, out_r, out_s
-        if not task.of_r:
-            own, other, out, out_others = layout.s, layout.r, out_s, out_r
-        state[LAST], state[STRICT], state[OTHERS], state[COMPARED] = task.last, task.strict, len(other.side), 0
-        state[FULL], tree = self._full, layout.tree
+        out, out_others = self._out if task.of_r else self._out[::-1]
+        state[FULL] = self._full
         for offset in task.offsets:
             state[POSITION], state[INSIDE], state[OFFSET] = task.first, -1, offset
             while state[POSITION] < task.last:
@@ -108,41 +128,62 @@ class Searcher:
                     keys = own.starts, own.ends, other.starts
                     probe(*keys, cursor, tree.values, tree.levels, tree.behind, tree.limits, out, out_others)
                 frame[words.PAIRS_END] = state[FOUND]
-                yield self._tested()
+                yield self._matching()
         self.comparisons += state[COMPARED]
 
-    def _tested(self) -> int:
+    def _matching(self) -> int:
         """Leaves the pairs that match in the buffer."""
-        frame = self.frame
-        frame[words.FIRST_PAIR] = pairs = int(self.work.test(self._address))
-        if self._fault[0]:
-            code, i, j = self._fault.tolist()
-            program, r, s = self.work.program, *self.work.tuples
-            pair = {
-                "r": (program.stored["r"], tuple(column[i] for column in r.columns)),
-                "s": (program.stored["s"], tuple(column[j] for column in s.columns)),
-            }
-            raise overflow(program, code, pair)
+        self.frame[words.FIRST_PAIR] = pairs = self._tested(self.work.test)
         return pairs
 
     def _hand_on(self, number: int, pairs: int) -> None:
         if pairs:
-            self.found(number, self._out[0, :pairs], self._out[1, :pairs])
+            self._found(number, self._out[0, :pairs], self._out[1, :pairs])
 
 
-def search(work: Work, todo: list[Task], found: Found, crew: Crew) -> list[int]:
-    """Hands on all pairs, task by task; returns how many candidates each of the tasks had."""
+class Counter(Tester):
+    """One worker who counts the partners of every r where they are found: no pairs, but ranges of the other side."""
+
+    def __init__(self, work: Work, tests: Mapping[bool, Test], counts: Array) -> None:
+        super().__init__(work, RANGES)
+        self._tests = tests  # by whether tuples of r have ranges of s, or the other way round
+        self.frame[words.COUNTS] = address(counts)
+
+    def run(self, number: int, task: Task) -> int:
+        """Adds up all partners of a task; returns how many candidates there were."""
+        cursor, state = self._cursor, self._words
+        if task.others != (0, 0):
+            self._out[0], self._out[1] = task.others
+            for first in range(task.first, task.last, RANGES):
+                self._count(task, first, min(first + RANGES, task.last))
+            return (task.last - task.first) * (task.others[1] - task.others[0])
+        own, other = self._sides(task)
+        for offset in task.offsets:
+            state[LAST], state[POSITION], state[OFFSET] = task.last, task.first, offset
+            while state[POSITION] < state[LAST]:
+                first = state[POSITION]
+                ranges(own.starts, own.ends, other.starts, cursor, *self._out)
+                self._count(task, first, state[POSITION])
+        return state[COMPARED]
+
+    def _count(self, task: Task, first: int, last: int) -> None:
+        self.frame[words.FROM_R], self.frame[words.TO_R] = first, last
+        self._tested(self._tests[task.of_r])
+
+
+def search(todo: list[Task], make: Callable[[], Searcher | Counter], crew: Crew) -> list[int]:
+    """Works off all tasks by workers made so; returns how many candidates each of the tasks had."""
     rest, compared = deque(enumerate(todo)), [0] * len(todo)
 
     def run() -> None:
-        searcher = Searcher(work, found)
+        worker = make()
         try:
             while rest:
                 try:
                     number, task = rest.popleft()
                 except IndexError:
                     break
-                compared[number] = searcher.run(number, task)
+                compared[number] = worker.run(number, task)
         finally:
             rest.clear()  # whoever still works after a failure finds nothing more to do
 

@@ -18,6 +18,8 @@ from streamjoin.codegen.records import Record, Word
 from streamjoin.tables import lanes
 from streamjoin.tables.lanes import LANES, store_rising, store_same
 
+NEAR = 8  # vectors that are looked through before a search in larger steps pays
+
 
 class Cursor(Record):
     """A search of own positions up to `last`, and where it goes on."""
@@ -29,7 +31,7 @@ class Cursor(Record):
     position: Word
     inside: Word  # the next place of the others if a position is not done with; else -1
     compared: Word
-    pairs: Word  # in the buffer
+    pairs: Word  # in the buffer, or ranges
     full: Word  # the buffer takes no more than that
 
 
@@ -55,6 +57,27 @@ def first_above(keys, high, begin, end):
     return first_from(keys, high + 1, begin, min(begin + step, end))
 
 
+@inner
+def forward(keys, place, low, most):
+    """The first place from here on, of those before `most`, whose key is at least `low`, which is near."""
+    while True:
+        ahead = lanes.below(keys, place, low)
+        place += ahead
+        if ahead < LANES:
+            return min(place, most)
+
+
+@inner
+def behind_inside(keys, place, high, most):
+    """The first place from here on, of those before `most`, whose key is above `high`."""
+    for _ in range(NEAR):
+        inside = lanes.at_most(keys, place, high)
+        place += inside
+        if inside < LANES or place >= most:
+            return min(place, most)
+    return first_above(keys, high, place, most)
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def scan(starts, ends, others, cursor, out, out_others):
     """The others whose starts lie inside own intervals, moved by an offset. Done when the position is the last."""
@@ -72,13 +95,7 @@ def scan(starts, ends, others, cursor, out, out_others):
         if high < low or high < 0:
             position += 1
             continue
-        first = others.dtype.type(max(low, 0))
-        while True:
-            ahead = lanes.below(others, place, first)
-            place += ahead
-            if ahead < LANES:
-                break
-        place = min(place, most)
+        place = forward(others, place, others.dtype.type(max(low, 0)), most)
         begin = place
         if inside >= 0:
             begin, inside = inside, -1
@@ -107,6 +124,32 @@ def scan(starts, ends, others, cursor, out, out_others):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def ranges(starts, ends, others, cursor, begins, stops):
+    """Where the others lie whose starts lie inside own intervals, moved by an offset: a range for each position."""
+    most, last, offset, strict = cursor.others, cursor.last, cursor.offset, cursor.strict
+    top = np.int64(others[most])
+    first, position = cursor.position, cursor.position
+    until, place = min(last, first + len(begins)), np.int64(0)
+    if first < last:
+        place = first_from(others, np.int64(starts[first]) + offset + strict, 0, most)
+    passed = np.int64(0)
+    while position < until:
+        low, high = np.int64(starts[position]) + offset + strict, np.int64(ends[position]) + offset
+        if low > top or place >= most:  # and so are all that follow
+            last = position
+            break
+        stop = place
+        if high >= low and high >= 0:
+            place = forward(others, place, others.dtype.type(max(low, 0)), most)
+            stop = behind_inside(others, place, others.dtype.type(min(high, top)), most)
+        begins[position - first], stops[position - first] = place, stop
+        passed += stop - place
+        position += 1
+    cursor.last, cursor.position, cursor.pairs = last, position, position - first
+    cursor.compared += passed
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def probe(starts, ends, others, cursor, tree, levels, behind, limits, out, out_others):
     """The same by a tree of minima: of the others with keys from an own start to an own end, those below a limit."""
     most, last = cursor.others, cursor.last
@@ -117,11 +160,7 @@ def probe(starts, ends, others, cursor, tree, levels, behind, limits, out, out_o
         place = first_from(others, np.int64(starts[position]), 0, most)
     while position < last and count <= full:
         first, high = starts[position], np.int64(ends[position])
-        while place < most:
-            ahead = lanes.below(others, place, first)
-            place += ahead
-            if ahead < LANES:
-                break
+        place = forward(others, place, first, most)
         if place >= most:
             position = last
             break

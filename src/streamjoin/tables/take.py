@@ -42,3 +42,10 @@ def take_values(moves, positions, first):
             single, shortest = bytes_at(source, far), bytes_at(target, n)
             for k in range(n):
                 shortest[k] = single[np.int64(positions[k])]
+
+
+@njit(nogil=True, cache=True)
+def put_values(out, positions, values):
+    """Writes values to these positions."""
+    for k in range(len(values)):
+        out[np.int64(positions[k])] = values[k]

@@ -10,41 +10,34 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from streamjoin.access import ACCESSES
-from streamjoin.algorithms import ALGORITHMS, INLINE
-from streamjoin.codegen.pairs import ANYWHERE, EACH, SAME_WIDTH, PairProgram
+from streamjoin.codegen.pairs import ANYWHERE, COUNTS_OF_R, COUNTS_OF_S, EACH, PAIRS, SAME_WIDTH, TILES, PairProgram
 from streamjoin.codegen.records import Array
-from streamjoin.errors import DataError, SchemaError
-from streamjoin.intake.frames import is_foreign_frame, to_arrow
-from streamjoin.intake.lifetimes import with_lifetimes
 from streamjoin.intake.prepare import compiling, times_of
 from streamjoin.kinds import BACKWARD, FORWARD, Take
-from streamjoin.options import Options
 from streamjoin.plan.plan import Plan
 from streamjoin.plan.shape import SCAN, Shape, Tables, shapes
 from streamjoin.plan.statistics import Dimension, equal_share
-from streamjoin.results.every_kind import Alone, KindJoin, Parts
+from streamjoin.results.every_kind import Alone, Parts
 from streamjoin.results.kinds import none_matched, unmatched
 from streamjoin.results.reduce import count_pairs, mark, take_by_time
-from streamjoin.results.rows import gather, side_by_side
-from streamjoin.results.schema import columns, result_schema
+from streamjoin.results.rows import side_by_side
+from streamjoin.results.schema import result_schema
 from streamjoin.results.selected import Assembly, beside, needed
-from streamjoin.tables.asof import AS_OF, AsOf, possible
-from streamjoin.tables.crew import Crew, PerThread, crew
-from streamjoin.tables.gather import Piece, ResultRows, Tuples, in_order, rows_in_order, take_in_parts
+from streamjoin.tables.crew import Crew, PerThread
+from streamjoin.tables.gather import Piece, ResultRows, Tuples, in_order, rows_in_order
 from streamjoin.tables.layout import Layout, lay_out
 from streamjoin.tables.memory import room
-from streamjoin.tables.plans import plan_of
 from streamjoin.tables.prune import prune
-from streamjoin.tables.search import Test, Work, search
+from streamjoin.tables.search import Counter, Searcher, Test, Work, search
 from streamjoin.tables.side import Side, prepare, taken
 from streamjoin.tables.sort import order_of
+from streamjoin.tables.take import put_values
 from streamjoin.tables.tasks import tasks
 from streamjoin.tables.window import Places, on_axis, places
 
@@ -53,95 +46,6 @@ MOST = 1 << 32  # rows of a table
 
 T = TypeVar("T")
 Pairs = tuple[Array, Array]  # of r and s
-
-
-def join_tables(left: Any, right: Any, options: Options) -> Any:
-    """See `streamjoin.join`."""
-    if is_foreign_frame(left) != is_foreign_frame(right) or (is_foreign_frame(left) and type(left) is not type(right)):
-        raise SchemaError(
-            f"left is a {type(left).__module__}.{type(left).__name__}, right a {type(right).__module__}."
-            f"{type(right).__name__}; convert one of them so that both are of the same kind"
-        )
-    tables = {"r": to_arrow(left, "the left table (r)"), "s": to_arrow(right, "the right table (s)")}
-    plan = plan_of(tables["r"].schema, tables["s"].schema, options)
-    if options.ordered and plan.unit is None:
-        raise SchemaError(f"ordered=True needs times, but {plan.timeless}")
-    stats: dict[str, Any] = {} if options.stats is None else options.stats
-    stats.update(algorithm=plan.algorithm, access=plan.access, workers=plan.workers)
-    foreign = is_foreign_frame(left)
-    if plan.lifetimes is not None:
-        tables = with_lifetimes(plan.lifetimes, tables)
-    if not plan.kind.plain or plan.lifetimes is not None:
-        return _join_kind(plan, (left, right), tables, stats, options.ordered)
-    if ALGORITHMS[plan.algorithm].engine != INLINE:
-        from streamjoin.tables.replay import replay
-
-        rows = replay(plan, tables, stats)
-        if options.ordered:
-            times = [times_of(plan, side, tables[side])[part] for side, part in zip("rs", rows, strict=True)]
-            order = np.argsort(np.maximum(*times), kind="stable")
-            rows = rows[0][order], rows[1][order]
-    else:
-        found = _join(plan, tables, stats, options.ordered, numbers=foreign)
-        if isinstance(found, pa.Table):
-            return found
-        rows = found
-    return gather((left, right), (tables["r"], tables["s"]), rows, result_schema(plan))
-
-
-def _join_kind(
-    plan: Plan, frames: tuple[Any, Any], tables: dict[str, pa.Table], stats: dict[str, Any], ordered: bool
-) -> Any:
-    """The result of a join that hands out something else than all pairs with all columns."""
-    if plan.kind.take.timely and plan.unit is None:
-        raise SchemaError(f'take="{plan.kind.take}" goes by time, but {plan.timeless}')
-    both = tables["r"], tables["s"]
-    with _workers(plan, tables) as workers:
-        assembly = Assembly(frames, both, columns(plan), partial(take_in_parts, crew=workers))
-        if ALGORITHMS[plan.algorithm].engine != INLINE:
-            from streamjoin.tables.replay import Replayed
-
-            found = KindJoin(plan, both, Replayed(plan, tables, stats), ordered).run()
-        elif possible(plan):
-            found = KindJoin(plan, both, None, ordered).chosen(AsOf(plan, both, workers).partners()[:, None])
-            stats.update(comparisons=0, shape=AS_OF)
-        else:
-            join, kind = WholeJoin(plan, tables, workers), plan.kind
-            whole = kind.how.pairs and kind.take.every and not kind.aggregate
-            if whole and not ordered and not is_foreign_frame(frames[0]):
-                outer = join.outer(assembly)
-                stats.update(join.stats)
-                return outer
-            found = KindJoin(plan, both, join, ordered, join.count, join.choose).run()
-            stats.update(join.stats)
-        return assembly.result(found.rows, found.aggregated)
-
-
-def _join(
-    plan: Plan, tables: dict[str, pa.Table], stats: dict[str, Any], ordered: bool, numbers: bool
-) -> pa.Table | Pairs:
-    """The result, by time if it is to be `ordered`, or the row numbers of its pairs."""
-    with _workers(plan, tables) as workers:
-        join = WholeJoin(plan, tables, workers)
-        found: pa.Table | Pairs
-        if ordered:
-            rows = join.by_time()
-            found = rows if numbers else join.gathered(rows)
-        else:
-            found = join.numbers() if numbers else join.rows()
-    stats.update(join.stats)
-    return found
-
-
-@contextmanager
-def _workers(plan: Plan, tables: dict[str, pa.Table]) -> Iterator[Crew]:
-    """As many workers as pay."""
-    for side, table in tables.items():
-        if table.num_rows >= MOST:
-            raise DataError(f"{side} has {table.num_rows:,} rows, more than 32 bits count; join it in parts")
-    small = sum(table.num_rows for table in tables.values()) <= SMALL
-    with crew(1 if small else plan.workers) as workers:
-        yield workers
 
 
 @dataclass(frozen=True)
@@ -205,11 +109,6 @@ class WholeJoin:
         self.program, self._window, self._windowed = known.program, known.window, known.windowed
         with self._timed("sort"):
             self.shape, self._layout = self._lay_out(known)
-        kind = ANYWHERE if not self._windowed else SAME_WIDTH if self._window.until is None else EACH
-        with self._timed("compile"), compiling(self.program):
-            self._test: Test = self.program.test(kind, tiles=self.shape.kind == SCAN).test
-            if not self._test.overloads:
-                self._test.compile("int64(int64)")
         axis = self.shape.axis
         swept = known.known.dimensions[axis.dimension] if axis else None
         points = (True, True) if swept is None else (swept.is_point("r"), swept.is_point("s"))
@@ -239,6 +138,15 @@ class WholeJoin:
             if layout is not None:
                 return shape, layout
         raise AssertionError("a scan is always possible")
+
+    def _test(self, form: int) -> Test:
+        """The exact test of candidates in such a form, compiled."""
+        window = ANYWHERE if not self._windowed else SAME_WIDTH if self._window.until is None else EACH
+        with self._timed("compile"), compiling(self.program):
+            test: Test = self.program.test(window, form).test
+            if not test.overloads:
+                test.compile("int64(int64)")
+        return test
 
     def numbers(self) -> Pairs:
         """The row numbers of all pairs."""
@@ -285,7 +193,14 @@ class WholeJoin:
         """By row of r: how many partners it has."""
         r, s = self._tuples(0)
         threads = self._by_r(lambda: np.zeros(len(self._layout.r.side), np.uint32))
-        self._search(r, s, lambda a, b: count_pairs(threads.mine(), a))
+        if self._layout.tree is None:
+            forms = {task.of_r: COUNTS_OF_R if task.of_r else COUNTS_OF_S for task in self._tasks}
+            tests = {of_r: self._test(form) for of_r, form in forms.items()}
+            work = self._work(r, s, None)
+            with self._timed("search"):
+                self.compared = search(self._tasks, lambda: Counter(work, tests, threads.mine()), self.crew)
+        else:  # whose candidates do not lie side by side
+            self._search(r, s, lambda a, b: count_pairs(threads.mine(), a))
         first, *others = threads.all()
         for other in others:
             first += other
@@ -332,12 +247,13 @@ class WholeJoin:
 
     def _for_rows(self, r: Tuples, values: Array, missing: int) -> Array:
         """Values by position of r as values by row, with one for rows that have no position."""
-        found = np.full(self.tables["r"].num_rows, missing, np.int64)
-
-        def put(begin: int, end: int) -> None:
-            found[slice(begin, end) if r.rows is None else r.rows[begin:end]] = values[begin:end]
-
-        self.crew.each(put, self.crew.cut(len(values)))
+        n, rows = self.tables["r"].num_rows, r.rows
+        if rows is None:
+            return values
+        found = room(n, values.dtype) if len(values) == n else np.full(n, missing, values.dtype)
+        self.crew.each(
+            lambda begin, end: put_values(found, rows[begin:end], values[begin:end]), self.crew.cut(len(values))
+        )
         return found
 
     def outer(self, assembly: Assembly) -> pa.Table:
@@ -391,7 +307,14 @@ class WholeJoin:
     def _search(self, r: Tuples, s: Tuples, made: Callable[[Array, Array], T]) -> list[T]:
         """What is made of all pairs, given their positions, in the order of the tasks."""
         parts: list[list[T]] = [[] for _ in self._tasks]
-        work = Work(self.program, self._test, self._layout, (r, s), self._window.lower, self._window.width)
+        work = self._work(r, s, self._test(TILES if self.shape.kind == SCAN else PAIRS))
+
+        def found(task: int, a: Array, b: Array) -> None:
+            parts[task].append(made(a, b))
+
         with self._timed("search"):
-            self.compared = search(work, self._tasks, lambda task, a, b: parts[task].append(made(a, b)), self.crew)
+            self.compared = search(self._tasks, lambda: Searcher(work, found), self.crew)
         return [part for task in parts for part in task]
+
+    def _work(self, r: Tuples, s: Tuples, test: Test) -> Work:
+        return Work(self.program, test, self._layout, (r, s), self._window.lower, self._window.width)
