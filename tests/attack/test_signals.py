@@ -194,7 +194,7 @@ def test_workers_killed_then_interrupted_and_all_results_are_there(
     code, errors = command.ended()
     assert code == INTERRUPTED, errors
     check_clean(errors)
-    assert "the same command goes on" in errors
+    assert "the same command resumes" in errors
     assert not command.said()["finished"]
 
     finish(start, tmp_path)
@@ -247,7 +247,7 @@ def twice(command: Command) -> None:
         (lambda command: command.java().kill(), 1, "the Java process of Spark was killed by SIGKILL"),
         (lambda command: command.java().send_signal(signal.SIGABRT), 1, "Java process of Spark was killed by SIGABRT"),
         (lambda command: command.process.kill(), -signal.SIGKILL, ""),
-        (both, TERMINATED, "the same command goes on"),
+        (both, TERMINATED, "the same command resumes"),
         (twice, TERMINATED, ""),
     ],
     ids=["Java terminated", "Java killed", "Java crashed", "Python killed", "both terminated", "terminated twice"],
