@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 PART = 1 << 16  # rows that are worth a task
-SIDE = 1 << 19  # rows of a side that one worker takes as a whole, at most
+SIDE = 1 << 18  # rows of a side that one worker takes as a whole, at most
 
 
 class PerThread(Generic[T]):

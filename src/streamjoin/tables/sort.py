@@ -1,7 +1,7 @@
 """Keys in order: a radix sort of int64 keys that are not negative, on all cores.
 
-One pass deals the keys out to 256 buckets by their highest bits; then every bucket, small enough for the cache, is
-sorted by the rest of them, lowest digit first. A digit that all keys of a bucket share costs one look.
+One pass deals the keys out to 256 buckets, or fewer, by their highest bits; then every bucket, small enough for the
+cache, is sorted by the rest of them, lowest digit first. A digit that all keys of a bucket share costs one look.
 
 Keys of up to 31 bits travel in one word with their positions, and come out as 32 bits; longer ones beside them.
 """
@@ -21,7 +21,9 @@ from streamjoin.tables.keys import POSITION_BITS, digits, make_keys
 from streamjoin.tables.lanes import LANES
 from streamjoin.tables.memory import room
 
-FAN_OUT = 8  # bits of the first pass
+FAN_OUT = 8  # bits of the first pass,
+FEW_OUT = 4  # and of fewer rows, which fit the cache anyway,
+FEW = 1 << 16  # than so many
 DIGIT = 11  # bits of the others, at most
 EXACT_BITS = 52  # of integers that float64 holds
 PACKED_BITS = 31  # of keys that fit a word with their positions, and leave its sign alone
@@ -125,9 +127,10 @@ def in_order(columns: Array, bits: int, n: int, crew: Crew) -> tuple[Array, Arra
 
     None if they were in order. Behind the last key stand as many of the highest one as a vector has lanes.
     """
-    packed, shift = bits <= PACKED_BITS, max(bits - FAN_OUT, 0)
+    fan_out = FAN_OUT if n >= FEW else FEW_OUT
+    packed, shift = bits <= PACKED_BITS, max(bits - fan_out, 0)
     parts = crew.cut(n)
-    words, counts = room(n, np.int64), np.zeros((len(parts), 1 << FAN_OUT), np.int64)
+    words, counts = room(n, np.int64), np.zeros((len(parts), 1 << fan_out), np.int64)
     made = [(columns, *part, packed, shift, words, counts[k]) for k, part in enumerate(parts)]
     ordered = crew.each(make_keys, made)
     keys = room(n + LANES, np.uint32 if packed else np.int64)
@@ -138,7 +141,7 @@ def in_order(columns: Array, bits: int, n: int, crew: Crew) -> tuple[Array, Arra
     order = room(n, np.uint32)
     starts = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
     places = np.cumsum(counts.T.ravel()).reshape(counts.T.shape).T - counts
-    cuts = [0, *np.searchsorted(starts, [begin for begin, _ in parts[1:]]).tolist(), 1 << FAN_OUT]
+    cuts = [0, *np.searchsorted(starts, [begin for begin, _ in parts[1:]]).tolist(), 1 << fan_out]
     digit = -(-shift // max(-(-shift // DIGIT), 1)) if shift else 1
     if packed:
         dealt = room(n, np.int64)

@@ -39,24 +39,29 @@ class Task:
     others: tuple[int, int] = (0, 0)  # of a tile
 
 
-def tasks(shape: Shape, layout: Layout, points: tuple[bool, bool], crew: Crew) -> list[Task]:
-    """The whole search in parts. `points`: whose intervals have no length on the axis that is swept."""
+def tasks(shape: Shape, layout: Layout, points: tuple[bool, bool], crew: Crew) -> tuple[list[Task], float]:
+    """The whole search in parts, and how many candidates it will find.
+
+    `points`: whose intervals have no length on the axis that is swept.
+    """
     if shape.kind == SCAN:
-        return list(_tiles(len(layout.r.side), len(layout.s.side), crew.workers))
+        return list(_tiles(len(layout.r.side), len(layout.s.side), crew.workers)), shape.candidates
     passes = [(True, 0)]
     if shape.kind != TREE and not points[1]:
         passes = [(False, 0)] if points[0] else [(True, 0), (False, 1)]
-    found = []
+    found, candidates = [], 0.0
     for of_r, strict in passes:
         own, other = (layout.r, layout.s) if of_r else (layout.s, layout.r)
         offsets = tuple(offset if of_r else -offset for offset in layout.offsets)
         ends = [0, len(own.side)]
         if crew.workers > 1:
-            ends = _equal_costs(
-                *_costs(own, other, offsets, strict, layout.tree), len(own.side), TASKS * crew.workers // len(passes)
-            )
+            places, costs = _costs(own, other, offsets, strict, layout.tree)
+            sums = np.concatenate([[0.0], np.cumsum(costs * np.diff(places, append=ends[-1]))])
+            candidates += float(sums[-1]) - STEP * len(offsets) * ends[-1]
+            ends = _equal_costs(places, sums, ends[-1], TASKS * crew.workers // len(passes))
         found += [Task(of_r, int(a), int(b), offsets, strict) for a, b in pairwise(ends)]
-    return found
+    looked_up = crew.workers > 1 and layout.tree is None  # of a tree's few, a sample of pairs shows none
+    return found, candidates if looked_up else shape.candidates
 
 
 def _tiles(n_r: int, n_s: int, workers: int) -> Iterator[Task]:
@@ -96,9 +101,8 @@ def _spread(n: int, most: int) -> Array:
     return np.arange(count, dtype=np.int64) * n // max(count, 1)
 
 
-def _equal_costs(places: Array, costs: Array, n: int, most: int) -> list[int]:
-    """The ends of parts of n positions that cost the same."""
-    sums = np.concatenate([[0.0], np.cumsum(costs * np.diff(places, append=n))])
+def _equal_costs(places: Array, sums: Array, n: int, most: int) -> list[int]:
+    """The ends of parts of n positions that cost the same, given what those before some places cost, and all."""
     count = int(max(1, min(most, n, max(n // LEAST, sums[-1] / WORTH))))
     ends = np.interp(np.arange(1, count) * sums[-1] / count, sums, np.append(places, n))
     return np.unique(np.concatenate([[0], ends.astype(np.int64), [n]])).tolist()  # type: ignore[no-any-return]

@@ -41,7 +41,7 @@ from streamjoin.tables.take import put_values
 from streamjoin.tables.tasks import tasks
 from streamjoin.tables.window import Places, on_axis, places
 
-SMALL = 1 << 15  # rows of both sides that one thread joins before others have begun
+SMALL = 1 << 16  # rows of both sides that one thread joins before others have begun
 MOST = 1 << 32  # rows of a table
 
 T = TypeVar("T")
@@ -112,7 +112,7 @@ class WholeJoin:
         axis = self.shape.axis
         swept = known.known.dimensions[axis.dimension] if axis else None
         points = (True, True) if swept is None else (swept.is_point("r"), swept.is_point("s"))
-        self._tasks = tasks(self.shape, self._layout, points, workers)
+        self._tasks, self._candidates = tasks(self.shape, self._layout, points, workers)
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -176,7 +176,7 @@ class WholeJoin:
 
     def rows(self) -> pa.Table:
         """The rows of all pairs."""
-        r, s = self._tuples(self.shape.candidates)
+        r, s = self._tuples(self._candidates)
         self._layout = self._layout.without_order()  # which these have, if they need it
         rows = ResultRows(r, s, result_schema(self.plan))
         return rows.table(self._search(r, s, rows.put))
@@ -260,7 +260,7 @@ class WholeJoin:
         """The rows of all pairs with the wanted columns, and those without a partner on the sides that are kept."""
         keeps, wanted = self.plan.kind.how.keeps, assembly.wanted
         payload = {side: self.tables[side].select(needed(wanted, k)) for k, side in enumerate("rs")}
-        r, s = self._tuples(self.shape.candidates, payload)
+        r, s = self._tuples(self._candidates, payload)
         layout = self._layout.r, self._layout.s
         matched = [none_matched(len(side.side)) for side in layout]
 
