@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.codegen.records import Array
-from streamjoin.engine import PerSide
 from streamjoin.interrupts import Call, Section
 from streamjoin.plan.plan import Plan
 from streamjoin.results.latency import Latency
@@ -124,7 +123,7 @@ class Output:
             self._section.change("making room", rows.make_room, count)
         return rows
 
-    def concerned(self, side: int, horizon: int, passed: Callable[[], PerSide] | None) -> bool:
+    def concerned(self, side: int, horizon: int, passed: Callable[[], tuple[int, int]] | None) -> bool:
         """Must it be told now that a side's tuples below a place meet nothing any more? SINCE_EVER: it is unknown.
 
         `passed`: what both sides' tuples need not wait for any longer, if all pairs of what has come are known.
