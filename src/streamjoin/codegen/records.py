@@ -9,8 +9,8 @@
     send(message)               # compiled code takes a record, an array of them, or an address:
                                 # codegen.intrinsics.record_at(address, Message)
 
-A class that inherits from another one has the fields of its base first, at the same offsets: code that knows the base
-alone may read it. Pass addresses where a call from Python must be quick.
+A class that inherits from another one has the fields of its base first, at the same offsets, so code for the base can
+read it. Pass addresses where a call from Python must be fast.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RecordType(type):
 
 
 class Record(metaclass=RecordType):
-    """What all records have.
+    """The base class of records.
 
     A field is annotated with a record class, or with `Annotated[type for mypy, type for NumPy]`. The latter is a dtype
     or a record class, or a tuple of one of these and the lengths of an array.
@@ -93,10 +93,10 @@ def _numpy_type(record: type, name: str, hint: Any) -> tuple[Any, ...]:
 
 
 def address(array: Array | Record) -> int:
-    """Where an array or a record begins. (Much quicker than `array.ctypes.data`.)"""
+    """The address of an array or a record. (Much faster than `array.ctypes.data`.)"""
     return int(cast(Array, array).__array_interface__["data"][0])
 
 
 def words(records: Array) -> memoryview:
-    """Records in an array as words: Python reads and writes one much quicker by its index than by its name."""
+    """Records in an array as words: Python reads and writes a word much faster by its index than by its name."""
     return memoryview(records.view(np.int64))  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ class AsOf:
 
     def __init__(self, plan: Plan, tables: tuple[pa.Table, pa.Table], crew: Crew) -> None:
         self._plan, self._tables, self._crew = plan, tables, crew
-        self._times = tuple(times_of(plan, side, table) for side, table in zip(SIDES, tables, strict=True))
+        self._times = tuple(times_of(plan, side, table) for side, table in enumerate(tables))
         (words_r, keep_r), (words_s, keep_s) = crew.each(self._side, [(0,), (1,)])
         self._numbers, self._keys = _numbered((words_r, words_s), (keep_r, keep_s), crew)
 
