@@ -212,8 +212,8 @@ def _replacing(
     path: str, folder: int | None, mode: int, settle: Callable[[int], None] | None = None
 ) -> Iterator[IO[bytes]]:
     """A new file beside `path` that replaces it at the end. After a failure it is removed."""
-    place, name = os.path.split(path)
-    temporary = os.path.join(place, f".{name[:40]}.{secrets.token_hex(8)}.part")
+    parent, name = os.path.split(path)
+    temporary = os.path.join(parent, f".{name[:40]}.{secrets.token_hex(8)}.part")
     try:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
         try:
@@ -231,15 +231,15 @@ def _replacing(
 
 
 def _open_root(root: str, make: bool) -> int:
-    place, name = os.path.split(root)
+    parent, name = os.path.split(root)
     for known in (True, False):
-        if place not in _parents:
-            _parents[place] = _walk(place, make)
+        if parent not in _parents:
+            _parents[parent] = _walk(parent, make)
         try:
-            handle = _enter(os.path.join(_parents[place], name), None, make)
+            handle = _enter(os.path.join(_parents[parent], name), None, make)
             break
         except FileNotFoundError:
-            _parents.pop(place, None)  # the parents may have been deleted since the check
+            _parents.pop(parent, None)  # the parents may have been deleted since the check
             if not (known and make):
                 raise
     try:

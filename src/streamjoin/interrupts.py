@@ -101,7 +101,7 @@ class Section:
         try:
             with self.lock:
                 if self.under_way is not None:
-                    raise BrokenOffError(f"{self.under_way} was broken off")
+                    raise BrokenOffError(f"{self.under_way} was interrupted")
                 self.under_way = name
                 result = action(*arguments)
                 self.under_way = None

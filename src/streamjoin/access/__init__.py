@@ -46,9 +46,7 @@ def _for_keys(analysis: Analysis) -> str:
 def _for_bands(analysis: Analysis) -> str:
     bands = len(analysis.dimensions)
     return (
-        f"{bands} band key{'s' * (bands > 1)}{_behind(analysis)}: runs ordered by cell"
-        if _known_width(analysis)
-        else ""
+        f"{bands} band key{'s' * (bands > 1)}{_behind(analysis)}: runs ordered by bin" if _known_width(analysis) else ""
     )
 
 
@@ -64,7 +62,7 @@ def _behind(analysis: Analysis) -> str:
 
 
 def _known_width(analysis: Analysis) -> bool:
-    """Is there a band whose width does not depend on the tuple? By it, a grid divides the tuples."""
+    """Is there a band whose width does not depend on the tuple? A grid can divide its tuples."""
     return any(band_width(dimension) is not None for dimension in analysis.dimensions)
 
 
@@ -74,21 +72,21 @@ def _all_boxes(program: Program) -> int:
 
 @dataclass(frozen=True)
 class Access:
-    """What the rest of the package knows of an access path."""
+    """The description of an access path for the rest of the package."""
 
     name: str
     file: str  # in this folder
-    why_not: Callable[[Analysis], str] = _anyway  # what it needs and a predicate does not have; "" if it can be used
-    reason: Callable[[Analysis], str] = _anyway  # why "auto" takes it for a predicate; "" if it does not
-    hint: str = ""  # what "auto" says instead where it could be used
-    price: Callable[[Costs, bool], Price] = field(kw_only=True)  # given whether there are boxes
-    dims: Callable[[Program], int] = _all_boxes  # dimensions of the boxes that it looks at
+    why_not: Callable[[Analysis], str] = _anyway  # what it needs and a predicate lacks; "" if it can be used
+    reason: Callable[[Analysis], str] = _anyway  # why "auto" chooses it for a predicate; "" if it does not
+    hint: str = ""  # the note of "auto" if another path was chosen where this one could be used
+    price: Callable[[Costs, bool], Price] = field(kw_only=True)  # by the costs, and whether there are boxes
+    dims: Callable[[Program], int] = _all_boxes  # dimensions of the boxes that it reads
     by_key: bool = False  # finds tuples by their keys
     by_box: bool = False  # finds tuples by their boxes
-    keeps_tuples: bool = False  # in an order of its own; the others leave them on the tape
-    sorts_batches: bool = False  # on the tape
-    whole: bool = False  # serves tables that are known as a whole, whatever the predicate: it can order by time alone
-    gives_way: str = ""  # to this one if "auto" has chosen it and the tuples turn out not to suit it
+    keeps_tuples: bool = False  # stores tuples in an order of its own; the others leave them on the tape
+    sorts_batches: bool = False  # needs batches that are sorted on the tape
+    whole: bool = False  # serves whole tables and frozen runs, whatever the predicate: it can order by time alone
+    gives_way: str = ""  # the path that replaces it if "auto" has chosen it and the tuples do not suit it
 
     @cached_property
     def segment(self) -> type[Segment]:
@@ -98,11 +96,11 @@ class Access:
 
     @property
     def indexed(self) -> bool:
-        """Does a probe see less than the whole window?"""
+        """Does a probe read less than the whole window?"""
         return self.by_key or self.by_box
 
 
-# "auto" takes the last one that has a reason, and else the first, which every algorithm knows.
+# "auto" chooses the last one with a reason, otherwise the first one, which serves every algorithm.
 ACCESSES = {
     row.name: row
     for row in (

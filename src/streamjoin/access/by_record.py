@@ -1,4 +1,4 @@
-"""Insertion by the function that a segment's record names at the moment, for segments that change their access path."""
+"""Insertion by the current function in a segment's record, for segments that change their access path."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from streamjoin.codegen.jit import on_demand
 
 @on_demand
 def take_in(address):
-    """What `insert` of the record does."""
+    """Calls `insert` of the record."""
     return call(record_at(address, Stored).insert, address)

@@ -1,9 +1,9 @@
-"""A segment that changes its access path when its tuples turn out not to suit it.
+"""A segment that changes its access path when its tuples do not suit it.
 
-It begins with the one that the predicate suggests. Whenever a quarter of its tuples are new, it looks at them: if a
-grid leaves many of them in the same bins (outliers, clusters, few values, one key with a large part of them), they move
-to the path that the first one gives way to. After some more windows the first one gets another try, each time after
-twice as long.
+It begins with the path that the predicate suggests. Whenever a quarter of its tuples are new, it checks them. If a grid
+leaves many of them in the same bins (outliers, clusters, few values, one key with a large part of them), they move to
+the path to which the first one gives way. After some more windows it tries the first one again, each time after twice
+as long.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from streamjoin.access.tuples import Shape, Tuples
 from streamjoin.codegen.jit import OnDemand
 from streamjoin.codegen.records import Array, address
 
-FIRST_LOOK = 1 << 11  # tuples: before that, nothing is slow
-PARTS = 4  # looks at a grid while the window is renewed; at a tree one is enough
-PATIENCE = 8  # windows until the first path gets another try
-# What a record says of arrivals and of the stream, and not of how its tuples are kept.
+FIRST_LOOK = 1 << 11  # tuples at the first check: with fewer, nothing is slow
+PARTS = 4  # checks of a grid while the window is renewed; one is enough for a tree
+PATIENCE = 8  # windows until the first path is tried again
+# Fields of a record about arrivals and the stream, not about how its tuples are stored.
 OF_THE_STREAM = {
     "source",
     "first",
@@ -41,7 +41,7 @@ OF_THE_STREAM = {
 
 
 class Choosing(Segment):
-    """One of two segments at a time. Whoever has its record notices nothing."""
+    """One of two segments at a time. The record stays the same, so its users are not affected."""
 
     take_in = take_in
 
@@ -55,12 +55,12 @@ class Choosing(Segment):
 
     @property
     def find(self) -> OnDemand:  # type: ignore[override]
-        """Of the path that is in use; so are the others."""
+        """That of the path in use, as are the other functions."""
         return self.inner.find
 
     @property
     def access(self) -> str:
-        """The name of the path that is in use."""
+        """The name of the path in use."""
         return self._paths[self._now].name
 
     def attach(self, tape: Tape) -> None:
@@ -108,7 +108,7 @@ class Choosing(Segment):
         self.inner.look_again(max(len(self) if self._now else len(self) // PARTS, FIRST_LOOK))
 
     def _change(self, to: int) -> None:
-        """Moves all tuples to the other path. The record stays where it is, and so does what is being inserted."""
+        """Moves all tuples to the other path. The record keeps its address and the arrivals that are being inserted."""
         before, waiting = self.inner, {name: getattr(self.record, name) for name in OF_THE_STREAM}
         taken = int(before.taken)
         after = _made(self._paths[to], self.shape)
@@ -121,7 +121,7 @@ class Choosing(Segment):
 
 
 def in_use(planned: str, segments: Iterable[Segment]) -> str:
-    """The access paths that segments use now: the planned one, unless some have changed theirs."""
+    """The access paths that segments use now: the planned one, unless some have changed it."""
     names = {segment.access if isinstance(segment, Choosing) else planned for segment in segments}
     return " and ".join(sorted(names))
 

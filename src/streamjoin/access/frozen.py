@@ -1,6 +1,6 @@
 """Frozen runs of either kind: ordered by the bins of a grid, or with trees of minima where a grid does not divide them.
 
-Each run is frozen as it suits its own tuples. What it is shows in its arrays.
+The tuples of each run determine its kind. The names of its arrays show the kind.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Arrays = grids.Arrays
 
 
 class Freezer:
-    """Freezes batches of one side, and has them probed."""
+    """Freezes batches of one side, and opens frozen runs to be probed."""
 
     def __init__(self, shape: Shape, by_tree: bool) -> None:
-        """`by_tree`: the predicate gives no band of a known width by which a grid could be cut."""
+        """`by_tree`: the predicate has no band of a known width for a grid."""
         self._shape, self._by_tree = shape, by_tree
         self._open: dict[type[Segment], grids.FrozenRun | trees.FrozenTree] = {}
 
     def freeze(self, batch: Tuples, probe_width: Array) -> dict[str, Array]:
-        """A batch of at least one tuple as a run. `probe_width`: how wide the boxes are that will probe it."""
+        """A batch of at least one tuple as a run. `probe_width`: the width of the boxes that will probe it."""
         if not self._by_tree:
             run = grids.freeze(self._grid, batch, probe_width)
             if not uneven([np.diff(run["directory"].astype(np.int64))]):
@@ -61,5 +61,5 @@ def span(run: Arrays) -> tuple[int, int]:
 
 
 def check(run: Arrays) -> bool:
-    """Does a run hold together? Guards against files that are not what they should be."""
+    """Is a run consistent? Guards against damaged files."""
     return trees.check(run) if trees.MARK in run else grids.check(run)

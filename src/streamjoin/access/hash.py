@@ -1,10 +1,10 @@
 """Hash chains: tuples with equal key hash, newest first, through one array of heads and one of links.
 
 Heads and links hold low halves of tuple numbers, from which a position follows by a subtraction. On a tape that is
-dealt to several ways that would take four divisions per step, so there they hold positions, and the tape tells the
-number. Nothing is ever deleted: a number that does not lie below the one before it and in the window ends the chain. A
-half that has come round, 2**32 tuples later, may lead to a chain of other keys; none of its tuples has the key, and its
-numbers fall, too.
+dealt to several ways this would take four divisions per step. There they hold positions, and the tape has the numbers.
+Nothing is ever deleted: the chain ends at a number that is not below the previous one, or not in the window. After a
+wrap-around, 2**32 tuples later, a half may lead to a chain of other keys. That does no harm: none of its tuples has the
+key, and its numbers decrease, too.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Chains(Record):
 
 @inner(forceinline=True)
 def tuple_of(segment, numbers, lap, newest, word):
-    """The number and the position of the tuple that a head or link names; no number of a window if it names none.
+    """The number and the position of the tuple that a head or link names; a number outside the window if it names none.
 
-    `lap` is where the ring of a tape with one way last began.
+    `lap` is the number at which the ring of a tape with one way last began.
     """
     if segment.ways > 1:
         number = full_number(newest, numbers[word]) if word < segment.room else np.int64(-1)
@@ -55,10 +55,10 @@ def link(address):
     key, links = keys_at(segment.key, segment.room), keys_at(chains.links, segment.room)
     heads, mask = keys_at(chains.heads, chains.head_count), np.uint32(chains.head_count - 1)
     shift = 0 if segment.ways > 1 else segment.first - segment.begin
-    for place in range(segment.begin, segment.end):
-        slot = key[place] & mask
-        links[place] = heads[slot]
-        heads[slot] = np.uint32(place + shift)
+    for position in range(segment.begin, segment.end):
+        slot = key[position] & mask
+        links[position] = heads[slot]
+        heads[slot] = np.uint32(position + shift)
     return 1
 
 
@@ -66,7 +66,7 @@ def link(address):
 def follow(address):
     """All arrivals along the chains of their keys, newest first, down to the oldest tuple of the window.
 
-    Where the ranges fill up, `row` holds the word of the chain to go on from, plus one.
+    If the ranges fill up, `row` holds the word of the chain at which to continue, plus one.
     """
     search = record_at(address, Probing)
     batch, segment = record_at(search.batch, Batch), record_at(search.stored, Stored)
@@ -86,19 +86,19 @@ def follow(address):
             search.row = 0
         for i in range(first, last):
             before, word = newest + 1, nearest[i - first]
-            number, place = tuple_of(segment, numbers, lap, newest, word)
+            number, position = tuple_of(segment, numbers, lap, newest, word)
             while low <= number and number < before:
                 compared += 1
-                if key[place] == asked[i]:
+                if key[position] == asked[i]:
                     if count == room:
                         search.step, search.row, search.count = i - search.first, word + 1, count
                         search.compared += compared
                         return 0
                     found = ranges[count]
-                    found.probe, found.start, found.stop, found.inside = i, place, place + 1, 0
+                    found.probe, found.start, found.stop, found.inside = i, position, position + 1, 0
                     count += 1
-                before, word = number, np.int64(links[place])
-                number, place = tuple_of(segment, numbers, lap, newest, word)
+                before, word = number, np.int64(links[position])
+                number, position = tuple_of(segment, numbers, lap, newest, word)
     search.step, search.count = search.end - search.first, count
     search.compared += compared
     return 1
@@ -121,14 +121,14 @@ class Hash(OnTape):
         self._rebuild(0)
 
     def make_room(self, count: int) -> None:
-        """Builds the chains anew, with more heads."""
+        """Builds the chains again, with more heads."""
         self._rebuild(count)
 
     def _rebuild(self, more: int) -> None:
         record, tape = self.record, self.tape
         oldest, stop = int(record.oldest), int(record.stop)
         live = (stop - oldest + more) // tape.ways + 1
-        # Workers have twice the heads: chains are shorter, and rebuilt half as often while others wait.
+        # Workers have twice the heads: chains are shorter, and rebuilt half as often, while other workers wait.
         heads = max(FEWEST_HEADS, 1 << live.bit_length() >> (tape.ways == 1))
         self._heads = np.full(heads, NOWHERE if tape.ways > 1 else (oldest - 1) & 0xFFFFFFFF, np.uint32)
         self._chains.heads, self._chains.head_count = address(self._heads), heads

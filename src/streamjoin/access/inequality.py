@@ -4,9 +4,9 @@
     level 1        [ 3 ]         [ 1 ]         [ 7 ]         minima of 16 below
     level 0   [ 5 3 9 ... ] [ 1 8 4 ... ] [ 7 7 8 ... ]      the values, in the order of another column
 
-All places in first..end-1 whose value is at most a limit are found one after the other: up while a node has nothing
-behind the place, down where it has. That is at most 16 * (2 * levels + 1) comparisons for each of them and one more,
-whatever the values are. A node is compared as one vector.
+All places in first..end-1 whose value is at most a limit are found one after the other: up while a node has no such
+value behind the place, down where it has one. That takes at most 16 * (2 * levels + 1) comparisons for each place found
+and for one more, whatever the values are. A node is compared as one vector.
 
 An interval [start, end] that overlaps [low, high] has start <= high and -end <= -low: ordered by start, with -end as
 the values, the same tree finds intervals of any lengths.
@@ -58,7 +58,7 @@ def lowest_bit(typingctx: Any, mask: Any) -> Any:
 
 
 def levels_of(n: int) -> Array:
-    """Where each level of a tree over n values begins, the values first; at the end, the size of the whole."""
+    """The begin of each level of a tree over n values, the values first; at the end, the size of the whole."""
     sizes = [-(-max(n, 1) // FAN_OUT) * FAN_OUT]
     while sizes[-1] > FAN_OUT:
         sizes.append(-(-(sizes[-1] // FAN_OUT) // FAN_OUT) * FAN_OUT)
@@ -67,7 +67,7 @@ def levels_of(n: int) -> Array:
 
 @njit(nogil=True, cache=True)
 def fill(tree, levels, top):
-    """Puts the minima above the values of level 0, which are there, padded with the type's top."""
+    """Computes the minima above the values of level 0, which must be there, padded with the type's top."""
     for level in range(1, len(levels) - 1):
         below, here = levels[level - 1], levels[level]
         count = (here - below) // FAN_OUT
@@ -81,19 +81,19 @@ def fill(tree, levels, top):
 
 
 def top_of(values: Array) -> Any:
-    """What no limit reaches; infinity is what only infinity does."""
+    """A padding value above every limit; for floats infinity, which only an infinite limit reaches."""
     return np.inf if values.dtype == np.float64 else np.iinfo(values.dtype).max
 
 
 @njit(nogil=True, cache=True)
 def least_behind(tree, levels, found):
-    """For every node of level 0, the least value of all nodes behind it; the last one is there."""
+    """For every node of level 0, the least value of all nodes behind it. The last entry must be there."""
     for node in range(len(found) - 2, -1, -1):
         found[node] = min(found[node + 1], tree[levels[1] + node + 1])
 
 
 def nothing_behind(tree: Array, levels: Array) -> Array:
-    """By node of level 0: a limit below that is met by no value behind the node, so that nobody need climb to see."""
+    """By node of level 0: the least value behind the node. With a lower limit, no search need climb from there."""
     found = np.full(int(levels[1]) // FAN_OUT, top_of(tree), tree.dtype)
     least_behind(tree, levels, found)
     return found
@@ -117,7 +117,7 @@ def tree_of_minima(values: Array) -> tuple[Array, Array]:
 
 @inner(error_model="numpy")
 def next_place(tree, levels, place, limit):
-    """The first place from one on whose value is at most the limit, or -1, and how many nodes were looked at."""
+    """The first place from `place` on whose value is at most the limit, or -1, and how many nodes were read."""
     depth, level, nodes = len(levels) - 2, 0, 0
     while True:
         if place >= levels[level + 1] - levels[level]:
@@ -131,7 +131,7 @@ def next_place(tree, levels, place, limit):
         if level == depth:
             return -1, nodes
         level, place = level + 1, (node >> 4) + 1
-    while level > 0:  # down: the child is there
+    while level > 0:  # down: one of the children matches
         level -= 1
         node = place << 4
         nodes += 1
@@ -141,10 +141,10 @@ def next_place(tree, levels, place, limit):
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def places_at_most(tree, levels, place, end, limit, found, count):
-    """Writes the places place..end-1 with a value of at most the limit behind `count` others, in order.
+    """Writes, in order, the places of place..end-1 with a value of at most the limit, behind `count` others.
 
-    Returns their number, where to go on or -1 if that was all, and how many nodes were looked at. `found` needs room
-    for one node more than is written to it.
+    Returns their number, where to continue (-1: done), and how many nodes were read. `found` needs room for one more
+    node than is written to it.
     """
     looked = 0
     while True:

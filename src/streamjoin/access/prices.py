@@ -1,4 +1,4 @@
-"""What an access path costs, in terms of the few things that are measured. Each path states its price in its row."""
+"""Prices of access paths, from the few costs that are measured. Each path states its price in its row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TREE = 3.0  # times what the grid of a band costs, where both serve. Not measure
 
 @dataclass(frozen=True)
 class Price:
-    """Seconds that an access path takes: per comparison, per probe and insertion whatever they meet, per result."""
+    """Seconds that an access path takes: per comparison, per probe and insertion whatever they find, per result."""
 
     comparison: float = 0.0
     probe: float = 0.0
@@ -20,10 +20,10 @@ class Price:
 
 @dataclass(frozen=True)
 class Costs:
-    """What things take on one core, in seconds."""
+    """The costs of one core, in seconds."""
 
     scan: float  # a comparison
-    exact: float  # a comparison where the predicate has no boxes and is itself asked
+    exact: float  # a comparison by the predicate itself, where it has no boxes
     band: Price
     hash: Price
     merge: float = 8e-9  # of two sorted blocks, per tuple. Not measured: the kernel works on tapes
@@ -35,7 +35,7 @@ def of_scan(costs: Costs, boxes: bool) -> Price:
 
 
 def of_merge(costs: Costs, boxes: bool) -> Price:
-    """As many arrivals, and a block, are walked through once."""
+    """One pass over a block and as many arrivals."""
     return Price(costs.merge * 2 / BATCH)
 
 

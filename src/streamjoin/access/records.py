@@ -1,8 +1,8 @@
-"""What kernels share: batches of tuples, segments of a window, searches, and the candidates between two of their steps.
+"""The records that kernels share: batches of tuples, segments of a window, searches, and candidates.
 
-A segment is searched in two steps. An access path's `find` fills ranges of candidates; the predicate's `refine` turns
-them into pairs. Both stop when their room is used up and go on from where they were. All of it is passed by address, so
-that the same machine code serves whoever pushes, worker threads and Spark.
+A segment is searched in two steps. An access path's `find` fills ranges of candidates. The predicate's `refine` turns
+them into pairs. Both stop when their room is used up, and continue from there. Records are passed by address, so the
+same machine code serves the pushing thread, worker threads and Spark.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from streamjoin.codegen.records import Address, Array, Record, Word
 
 FAULT_WORDS = 3
-MOST_DIMS = 4  # of a box: the predicate's, and the place in the window
+MOST_DIMS = 4  # of a box: the predicate's, and `at`
 
 Fault = Annotated[npt.NDArray[np.int64], (np.int64, FAULT_WORDS)]  # a code above zero, the positions of both tuples
 
@@ -40,22 +40,22 @@ class Batch(Record):
     coord: Address  # what a segment orders by
     width: Address  # float32 (dims): no box is wider; on a tape, see Chunk
     key: Address  # uint32: hash of the equality keys, zero without any
-    at: Address  # int64: place in the window: a time or a position
-    since: Address  # int64: the window on the other side, as places, inclusive
+    at: Address  # int64: the time, or the position in the stream
+    since: Address  # int64: the lowest and the highest `at` that the tuple meets on the other side
     until: Address
     number: Address  # int64
 
 
 class Chunk(Record):
-    """What a scan must know of tuples that lie side by side on a tape, to skip or enter them."""
+    """The extent of contiguous tuples on a tape, by which a scan skips or enters them."""
 
-    first_at: Word  # smallest and largest place
+    first_at: Word  # smallest and largest `at`
     last_at: Word
     width: Annotated[Array, (np.float32, MOST_DIMS)]  # no box is wider
 
 
 class Stored(Record):
-    """A segment: where its tuples lie, which of them are in it, and by which functions it is searched."""
+    """A segment: the arrays of its tuples, which of them are in it, and the functions of its access path."""
 
     dims: Word
     room: Word  # positions
@@ -68,8 +68,8 @@ class Stored(Record):
     number: Address  # uint32: low half of the tuple number, see `intrinsics.full_number`
     oldest: Word  # inserted tuples are numbered oldest..stop-1,
     stop: Word
-    way: Word  # of which a segment has this one of so many ways; -1: all
-    ways: Word
+    way: Word  # of these, the segment has the tuples of this way; -1: all
+    ways: Word  # the number of ways
     stripe: Word  # how a tape is dealt: see `tape_kernels.position`
     chunk: Word
     chunks: Address  # Chunk, on a tape
@@ -78,11 +78,22 @@ class Stored(Record):
     first: Word  # what is to be inserted: the first tuple's number, and positions begin..end-1 of the source
     begin: Word
     end: Word
-    horizon: Word  # below this place tuples are to be forgotten
-    index: Address  # what an access path has of its own
+    horizon: Word  # tuples below this `at` are to be dropped
+    index: Address  # the access path's own record
     find: Address  # functions: of a Probing; 0 if there are more candidates
     insert: Address  # of a Stored; 0 if room must be made first
     expire: Address
+
+
+class Index(Record):
+    """The first fields of an index that stores tuples in runs."""
+
+    runs: Address  # its runs, oldest first
+    run_room: Word
+    run_count: Word
+    closed: Word  # runs, from the oldest on, that are never merged again
+    look: Word  # the number of inserted tuples at which the segment is checked
+    taken: Word  # tuples that an insert took before it stopped
 
 
 class Range(Record):
@@ -95,26 +106,26 @@ class Range(Record):
 
 
 class Probing(Record):
-    """One search: which arrivals look at which tuples, and how far it has come."""
+    """One search: its arrivals, the tuples that they probe, and its cursors."""
 
     batch: Address  # Batch: the arrivals,
     first: Word  # at positions first..end-1
     end: Word
     stored: Address  # Stored
-    low: Word  # numbers of the stored tuples to look at: low..high-1
+    low: Word  # numbers of the stored tuples to probe: low..high-1
     high: Word
     newest: Word  # no stored tuple has a larger number
-    order: Address  # uint32: positions of the arrivals in the order that an index likes,
-    ordered: Word  # once they have been put into it
+    order: Address  # uint32: positions of the arrivals, in the order that suits an index
+    ordered: Word  # is `order` filled?
     ranges: Address  # Range
     range_room: Word
-    count: Word  # of them that are filled
-    run: Word  # where `find` goes on
+    count: Word  # filled ranges
+    run: Word  # cursors of `find`: where it continues
     step: Word
     row: Word
     compared: Word  # candidates so far
-    at_range: Word  # where `refine` goes on
-    at_place: Word
+    at_range: Word  # cursors of `refine`: where it continues
+    at_position: Word
     pair_probe: Address  # int64: numbers of arrivals, and of the stored tuples that they match
     pair_stored: Address
     pair_room: Word

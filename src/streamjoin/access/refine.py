@@ -16,7 +16,7 @@ BLOCK = 64
 
 @inner(error_model="numpy", forceinline=True)
 def ask_ahead(ranges, k, count, w, numbers, at):
-    """Ranges lie far apart: what a later one needs is asked for now."""
+    """Prefetches the memory of a later range: ranges lie far apart."""
     if k + AHEAD < count:
         later = ranges[k + AHEAD]
         for j in range(later.start, later.stop, LINE):
@@ -28,7 +28,7 @@ def ask_ahead(ranges, k, count, w, numbers, at):
 
 @inner(error_model="numpy")
 def any_match(p, i, w, first, last, fault):
-    """Whether anything matched, without branches, so that the compiler may vectorise it."""
+    """Does any tuple match? Without branches, so that the compiler can vectorise it."""
     hit = False
     for j in range(first, last):
         hit |= matches(p, i, w, j, fault)
@@ -39,9 +39,9 @@ def any_match(p, i, w, first, last, fault):
 def refine(address):
     """Tests the candidates of a Probing. FULL: take the pairs, reset `found` and call again.
 
-    In short ranges every candidate is written, and the next one overwrites it unless it matched: whether it does cannot
-    be foreseen, and a wrong guess of the processor would cost more than the two stores. In long ranges with few
-    matches, blocks without any are passed over.
+    In short ranges every candidate is written, and the next one overwrites it unless it matched. Matches cannot be
+    predicted, and a mispredicted branch would cost more than the two stores. In long ranges with few matches, blocks
+    without any match are skipped.
     """
     search = record_at(address, Probing)
     batch, stored = record_at(search.batch, Batch), record_at(search.stored, Stored)
@@ -55,36 +55,36 @@ def refine(address):
     ranges = records_at(search.ranges, search.range_room, Range)
     room, fault, newest, count = search.pair_room, search.fault, search.newest, search.count
     out_probe, out_stored = words_at(search.pair_probe, room), words_at(search.pair_stored, room)
-    found, place = search.found, search.at_place
+    found, position = search.found, search.at_position
     for k in range(search.at_range, count):
         if not WIDE:
             ask_ahead(ranges, k, count, w, number, at)
         i, stop, inside = ranges[k].probe, ranges[k].stop, ranges[k].inside
         first, last, arrival = since[i], until[i], numbers[i]
-        place = max(ranges[k].start, place)
-        while place < stop:
+        position = max(ranges[k].start, position)
+        while position < stop:
             if WIDE:
-                end = min(stop, place + BLOCK)
-                if not any_match(p, i, w, place, end, fault):
-                    place = end
+                end = min(stop, position + BLOCK)
+                if not any_match(p, i, w, position, end, fault):
+                    position = end
                     continue
             else:
-                end = min(stop, place + room - found)
+                end = min(stop, position + room - found)
             if found == room or (WIDE and found + BLOCK > room):
-                search.at_range, search.at_place, search.found = k, place, found
+                search.at_range, search.at_position, search.found = k, position, found
                 return FULL
             if inside:
-                for j in range(place, end):
+                for j in range(position, end):
                     out_probe[found], out_stored[found] = arrival, full_number(newest, number[j])
                     found += np.int64(matches(p, i, w, j, fault))
             else:
-                for j in range(place, end):
+                for j in range(position, end):
                     near = (first <= at[j]) & (at[j] <= last)
                     if (GUARDED or WIDE) and not near:
                         continue
                     out_probe[found], out_stored[found] = arrival, full_number(newest, number[j])
                     found += np.int64(near & matches(p, i, w, j, fault))
-            place = end
-        place = 0
-    search.at_range, search.at_place, search.found = 0, 0, found
+            position = end
+        position = 0
+    search.at_range, search.at_position, search.found = 0, 0, found
     return TESTED

@@ -1,4 +1,4 @@
-"""Scan: every stored tuple is looked at, by its box where the predicate has any."""
+"""Scan: every stored tuple is compared, by its box if the predicate has dimensions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BLOCK = 2048  # stays in the first-level cache while all probes pass over it
 
 @on_demand
 def find_all(address):
-    """Every tuple in an arrival's window is a candidate: the predicate gives no help."""
+    """Every tuple in an arrival's window is a candidate: the predicate has no dimensions."""
     search = record_at(address, Probing)
     batch, stored = record_at(search.batch, Batch), record_at(search.stored, Stored)
     since, until = words_at(batch.since, search.end), words_at(batch.until, search.end)
@@ -47,7 +47,7 @@ def find_all(address):
 
 
 def boxes(dims: int) -> ModuleType:
-    """The scan over boxes of so many dimensions. Vectors need the number at compile time."""
+    """The scan over boxes of this many dimensions. Vectors need the number at compile time."""
     return load_module(f"DIMS = {dims}\n{kernel_text(scan_boxes.__name__)}")
 
 

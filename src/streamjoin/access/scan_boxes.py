@@ -1,7 +1,7 @@
-"""Scan of boxes: every stored tuple is looked at, eight at a time.
+"""Scan of boxes: every stored tuple is compared, eight at a time.
 
 A test on the boxes (float32, never too strict) runs over a block of the window for four probes at once. A block stays
-in the first-level cache while all probes pass over it. What passes goes to the exact test.
+in the first-level cache while all probes pass over it. Tuples that pass are candidates for the exact test.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST = GROUP * BLOCK  # candidates of one step
 
 @inner(error_model="numpy")
 def next_hit(coord, j, last, c0, c1, c2, c3, square):
-    """The first of j, j + 8, ... whose eight tuples are near any of four probes; last or beyond if there is none."""
+    """The first of j, j + 8, ... with one of its eight tuples near any of four probes; at least `last` if none is."""
     while j < last and not near_any(coord, j, c0, c1, c2, c3, square):
         j += LANES
     return j
@@ -47,7 +47,7 @@ def aim(search, batch, chunk, active, centre, square):
                 centre[d, live] = middle
                 square[d, live // GROUP] = max(square[d, live // GROUP], distance)
             live += 1
-    for extra in range(live, -(-live // GROUP) * GROUP):  # repeats the last probe; it is not asked for its hits
+    for extra in range(live, -(-live // GROUP) * GROUP):  # padding: repeats the last probe, whose hits are not read
         for d in range(DIMS):
             centre[d, extra] = centre[d, live - 1]
     return live
@@ -55,7 +55,7 @@ def aim(search, batch, chunk, active, centre, square):
 
 @inner(error_model="numpy")
 def sweep(search, coord, begin, end, live, active, centre, square):
-    """All aimed probes over positions begin..end-1. False if there is more: `step` then is one more than where."""
+    """All aimed probes over positions begin..end-1. False if ranges are full: then `step` is the next position + 1."""
     groups, ranges = (live + GROUP - 1) // GROUP, records_at(search.ranges, search.range_room, Range)
     blocks, count = (end - begin + BLOCK - 1) // BLOCK, search.count
     for step in range(max(search.step - 1, 0), blocks * groups):
@@ -88,7 +88,7 @@ def sweep(search, coord, begin, end, live, active, centre, square):
 
 @inner
 def narrowest(search, batch):
-    """The places that lie in the window of every arrival: from the latest beginning to the earliest end."""
+    """The values of `at` that lie in the windows of all arrivals: from the latest begin to the earliest end."""
     since, until = words_at(batch.since, search.end), words_at(batch.until, search.end)
     latest, earliest = since[search.first], until[search.first]
     for i in range(search.first, search.end):

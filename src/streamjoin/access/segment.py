@@ -1,4 +1,4 @@
-"""Segments of a window, and searches in them: the way from arrivals over candidates to pairs."""
+"""Segments of a window, and searches in them: from arrivals to candidates to pairs."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ RANGES = 1 << 14
 FIRST_PAIRS, MOST_PAIRS = 1 << 14, 1 << 20
 
 Values = tuple[Any, ...]
-Fault = Callable[[int, Values, Values], Exception]  # the error behind a code, an arrival and a stored tuple
+Fault = Callable[[int, Values, Values], Exception]  # the error of a code, an arrival and a stored tuple
 
 
 class Segment(ABC):
-    """Tuples of one stream that arrivals of the other one are compared with, behind one access path.
+    """Tuples of one stream, behind one access path, with which arrivals of the other stream are compared.
 
-    Owns the arrays that its record gives the addresses of. Compiled code calls the functions in the record.
+    It owns the arrays whose addresses are in its record. Compiled code calls the functions in the record.
     """
 
     find: OnDemand  # see `records.Stored`
     enter: OnDemand | None = None
     forget: OnDemand | None = None
-    # All of `insert` in compiled code, of a Stored: 0 if it changed nothing and `insert` must do it. None: `enter` is.
+    # The whole of `insert` in compiled code, of a Stored: 0, without an effect, if Python must do it. None: `enter` is.
     take_in: OnDemand | None = None
 
     def __init__(self, shape: Shape, tape: Tape | None = None, way: int = -1) -> None:
-        """`tape`: where arrivals come from, of which the segment has one way; without one, from whoever inserts."""
+        """`tape`: the source of arrivals, of which the segment has one way. None: batches are inserted."""
         self.shape = shape
         self.record = Stored.new()
         self.address = address(self.record)
@@ -47,12 +47,12 @@ class Segment(ABC):
 
     @abstractmethod
     def attach(self, tape: Tape) -> None:
-        """Takes the addresses of a tape's arrays: at first, and whenever they are others."""
+        """Takes the addresses of a tape's arrays: at first, and whenever they have changed."""
 
     @property
     @abstractmethod
     def columns(self) -> tuple[Array, ...]:
-        """What the predicate reads, by position."""
+        """The columns that the predicate reads, by position."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -71,17 +71,17 @@ class Segment(ABC):
     def insert(self, batch: Tuples) -> None:
         """Adds arrivals."""
 
-    def expect(self, probes: Tuples) -> None:  # noqa: B027  most have no use for it
-        """Shows what will probe the segment."""
+    def expect(self, probes: Tuples) -> None:  # noqa: B027  most segments do not need it
+        """Announces tuples like those that will probe the segment."""
 
     def expire(self, horizon: int) -> None:
-        """Forgets tuples whose place lies below the horizon; some may stay while others that came with them do."""
+        """Drops tuples whose `at` lies below the horizon. Some may stay until others of their run have expired."""
         assert self.forget is not None
         self.record.horizon = horizon
         self.forget(self.address)
 
     def make_room(self, count: int) -> None:
-        """Makes an insertion of so many tuples possible that was refused."""
+        """Makes room for an insertion of `count` tuples that stopped for lack of it."""
         raise AssertionError("a window on a tape needs no room of its own")
 
     def aim(self, batch: Tuples, search: Search) -> Tuples:
@@ -90,9 +90,9 @@ class Segment(ABC):
 
 
 class Search:
-    """What one thread needs to search segments that arrivals of one side probe: cursors, candidates, room for pairs.
+    """The state of one thread that searches segments with arrivals of one side: cursors, candidates, room for pairs.
 
-    `refine` is the predicate's test; `fault` makes an error of what it cannot compute.
+    `refine` is the exact test; `fault` makes an error from a pair that it cannot compute.
     """
 
     def __init__(self, refine: OnDemand, fault: Fault) -> None:
@@ -117,7 +117,7 @@ class Search:
         self.record.pair_room = room
 
     def order(self, count: int) -> Array:
-        """Room for the order of so many arrivals."""
+        """Room for the order of `count` arrivals."""
         if count > len(self._order):
             self._order = np.empty(count, np.uint32)
             self.record.order = address(self._order)
@@ -131,7 +131,7 @@ class Search:
         record.first, record.end, record.stored = 0, len(batch), segment.address
         record.low, record.high, record.newest = stored.oldest, stored.stop, stored.stop - 1
         record.count = record.run = record.step = record.row = record.ordered = 0
-        record.at_range = record.at_place = record.found = 0
+        record.at_range = record.at_position = record.found = 0
         record.batch = address(batch.record)
         batch = segment.aim(batch, self)
         record.batch = address(batch.record)
@@ -149,13 +149,13 @@ class Search:
             yield self.taken()
 
     def fault(self, arrivals: tuple[Array, ...], stored: tuple[Array, ...]) -> Exception | None:
-        """The error behind what the predicate could not compute, given the columns of both sides."""
+        """The error of a pair that the predicate could not compute, given the columns of both sides."""
         code, i, j = self.record.fault.tolist()
         self.record.fault[0] = 0
         return self._fault(code, tuple(c[i] for c in arrivals), tuple(c[j] for c in stored)) if code else None
 
     def taken(self) -> tuple[Array, Array]:
-        """The pairs that were found. Their room grows while it keeps filling up."""
+        """The pairs that were found. The room for them grows while it keeps filling up."""
         count, room = int(self.record.found), self.pairs.shape[1]
         probe, stored = self.pairs[:, :count]
         large = count >= MOST_PAIRS // 2

@@ -21,10 +21,11 @@ _WORDS = ir.VectorType(_I32, LANES)
 
 @inner(forceinline=True)
 def centre_and_square(low, width, high):
-    """A centre and a squared distance from it that no point of [low - width, high] reaches.
+    """A centre, and a squared distance that is greater than that of every point of [low - width, high].
 
-    A scan compares squares in float32: the distance is widened by more than all roundings together, and kept where
-    squares neither vanish nor overflow. What is not finite covers all coordinates there are.
+    A scan compares squares in float32. So the distance is widened by more than all rounding errors together, and
+    limited to values whose squares neither underflow nor overflow. An interval that is not finite covers all
+    coordinates.
     """
     bottom, top = np.float64(low) - np.float64(width), np.float64(high)
     if not (bottom > -FARTHEST and top < FARTHEST):
@@ -42,7 +43,7 @@ def _splat(builder: Any, scalar: Any) -> Any:
 
 @intrinsic
 def corner(typingctx: Any, box: Any, dims: Any, i: Any) -> Any:
-    """The column box[:, i] of a (dims, n) float32 array as a tuple of scalars, which stays in registers."""
+    """The column box[:, i] of a (dims, n) float32 array as a tuple of scalars, which compilers keep in registers."""
     if not isinstance(dims, types.IntegerLiteral):
         return None
     count = dims.literal_value

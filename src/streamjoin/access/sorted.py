@@ -10,10 +10,10 @@ from streamjoin.codegen.jit import on_demand
 
 @on_demand
 def merge_blocks(address):
-    """The report on handshake join calls it merge join on basic blocks.
+    """Merge join on basic blocks, as the report on handshake join calls it.
 
-    What an arrival [lo, hi] meets in a block is contiguous; its beginning moves on from one arrival to the next.
-    Numbers and positions run in parallel here.
+    The tuples of a block that an arrival [lo, hi] meets are contiguous. Their begin advances from one arrival to the
+    next. Numbers and positions advance in parallel.
     """
     search = record_at(address, Probing)
     batch, stored = record_at(search.batch, Batch), record_at(search.stored, Stored)
@@ -49,7 +49,7 @@ def merge_blocks(address):
 
 
 class Sorted(OnTape):
-    """Batches that were sorted as they were written onto the tape."""
+    """Batches that are sorted when they are written onto the tape."""
 
     find = merge_blocks
 

@@ -1,4 +1,4 @@
-"""What a generated module puts in front of a kernel's text. Here: stand-ins, so that kernels read as plain Python."""
+"""Stand-ins for what a generated module puts in front of a kernel's text, so that kernels are plain Python."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 from streamjoin.codegen.jit import njit
 
 DIMS = 2  # of the boxes that a scan looks at
-GUARDED = False  # is the predicate to be asked only about pairs in the window?
-WIDE = False  # does no access path narrow the candidates down, so that ranges are long and matches few?
+GUARDED = False  # may the predicate be evaluated only for pairs in the window?
+WIDE = False  # are ranges long with few matches, because no access path narrows the candidates?
 
 
 @njit
 def probing_columns(address: Any) -> tuple[Any, ...]:
-    """What the predicate reads of arrivals, from the address of their Column records."""
+    """The columns that the predicate reads of arrivals, from the address of their Column records."""
     return ()
 
 
 @njit
 def stored_columns(address: Any) -> tuple[Any, ...]:
-    """The same of stored tuples."""
+    """The same for stored tuples."""
     return ()
 
 
@@ -31,4 +31,4 @@ def matches(p: Any, i: Any, w: Any, j: Any, fault: Any) -> bool:
 
 @njit
 def fetch(w: Any, j: Any) -> None:
-    """Asks for what the predicate reads of stored tuple j."""
+    """Prefetches the columns of stored tuple j."""

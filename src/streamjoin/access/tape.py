@@ -3,12 +3,12 @@
     number      0 ....... released ......................... head
     position    a ring, so that nothing moves when tuples expire; see `tape_kernels.position`
 
-Messages between workers name tuples by number; this is where those lie (DP-Join 3.2: communication by reference). With
-scan, sorted and hash access the windows themselves are stripes of the tape: there is one copy of each stream, whatever
-the number of workers. Every worker publishes below which number it reads nothing any more, and the driver writes only
-over what nobody needs: DP-Join's counters of 4.4.2, with the driver as the one who removes. With band access workers
-keep their tuples themselves, and the tape holds only what is under way. Where there are no workers, each segment has a
-tape to itself, which keeps of a tuple what is stored and not what it needs to probe.
+Messages between workers name tuples by number; the tape has the tuples (DP-Join 3.2: communication by reference). With
+scan, sorted and hash access the windows are stripes of the tape: there is one copy of each stream, whatever the number
+of workers. Every worker publishes the number below which it reads no tuple, and the driver overwrites only tuples below
+all of these: DP-Join's counters of 4.4.2, except that the driver removes tuples. With band and tree access workers
+store their tuples themselves, and the tape holds only those under way. Without workers, each segment has its own tape,
+which holds the stored columns of tuples, not what they need to probe.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from streamjoin.access.tape_kernels import forget, positions, take_in, write
 from streamjoin.access.tuples import Shape, Tuples, addresses
 from streamjoin.codegen.records import Array, address
 
-CHUNK = 1 << 14  # tuples that a scan finds side by side: long enough for the hardware to fetch ahead
-OWN_CHUNK = 1 << 11  # of a tape with one owner, whose chunks lie side by side
-SLACK = 1.15  # room per tuple after such a tape has grown
+CHUNK = 1 << 14  # contiguous tuples of a way: long enough for the hardware prefetcher
+OWN_CHUNK = 1 << 11  # of a tape with one owner, whose chunks are contiguous
+SLACK = 1.15  # room per tuple after a tape with one owner has grown
 SPARSE = 0.3  # used part of the room below which it shrinks
 
 
@@ -35,7 +35,7 @@ class Tape:
     """The recent tuples of one side. Its record is that of a segment with all of them."""
 
     def __init__(self, shape: Shape, batch: int, ways: int, stripe: int, most: int, blocks: bool) -> None:
-        """Stripes, of a whole number of batches, are dealt to so many ways. `blocks`: batches are sorted."""
+        """Stripes, of a whole number of batches, are dealt to the ways. `blocks`: batches are sorted."""
         self._set_up(shape, batch, ways, stripe, -(-CHUNK // stripe) * stripe, blocks=blocks, probing=True)
         self.resize(0, most)
 
@@ -70,9 +70,9 @@ class Tape:
         self._chunks = Chunk.array(0)
 
     def resize(self, released: int, most: int) -> None:
-        """Room for `most` tuples at a time, and a cycle more: no chunk has tuples that are needed and new ones.
+        """Makes room for `most` tuples, and a cycle more, so that no chunk has needed and new tuples at once.
 
-        Array by array, so that one at most exists twice. Nobody may be reading.
+        It replaces array by array, so that at most one exists twice. No thread may be reading.
         """
         before, self.most = self.room, -(-most // self._cycle) * self._cycle
         self.room = self.most + self._cycle
@@ -80,12 +80,12 @@ class Tape:
         for name, array in self.arrays.items():
             room = self.room + LANES if array.ndim > 1 else self.room  # a vector may read beyond the last tuple
             self.arrays[name] = _moved(array, room, moves)
-        by_chunk = [tuple(place // self.chunk for place in move) for move in moves]
+        by_chunk = [tuple(number // self.chunk for number in move) for move in moves]
         self._chunks = _moved(self._chunks, self.room // self.chunk, by_chunk)
         self._enter()
 
     def _moves(self, released: int, before: int) -> Iterator[tuple[int, ...]]:
-        """What moves when a ring has become another one: where it lay, where it will lie, how much. Whole cycles."""
+        """The copies, in whole cycles, when the size of the ring changes: old position, new position, count."""
         number, stop = released // self._cycle * self._cycle, -(-self.head // self._cycle) * self._cycle
         while number < stop:
             old, new = number % before, number % self.room
@@ -114,7 +114,7 @@ class Tape:
         return sum(array.nbytes for array in self.arrays.values()) + self._chunks.nbytes
 
     def write(self, batch: Tuples, begin: int, end: int) -> None:
-        """Puts tuples begin..end-1 of a batch at the head; the caller has seen that there is room."""
+        """Writes tuples begin..end-1 of a batch at the head. There must be room."""
         first, stop = self.head, self.head + end - begin
         order = None
         if self.blocks:
@@ -128,11 +128,11 @@ class Tape:
         self.head = stop
 
     def positions(self, first: int, stop: int) -> Array:
-        """Where tuples first..stop-1 lie."""
+        """The positions of tuples first..stop-1."""
         return np.asarray(positions(self.address, first, stop))
 
     def _sorted(self, coord: Array, first: int) -> Array:
-        """The order by coordinate, within multiples of the batch size; notes where each such block ends."""
+        """The order by coordinate within blocks, at multiples of the batch size; notes the end of each block."""
         numbers = np.arange(first, first + len(coord))
         cuts = numbers // self.batch
         starts = np.flatnonzero(np.diff(cuts, prepend=-1))
@@ -141,7 +141,7 @@ class Tape:
 
 
 def _moved(array: Array, room: int, moves: list[tuple[int, ...]]) -> Array:
-    """A longer or shorter array, with parts of the old one at other places along the last axis."""
+    """A longer or shorter array, with parts of the old one at other positions along the last axis."""
     made = np.zeros((*array.shape[:-1], room), array.dtype)
     for old, new, count in moves:
         made[..., new : new + count] = array[..., old : old + count]
@@ -171,7 +171,7 @@ class OnTape(Segment):
         return self.tape.columns
 
     def __len__(self) -> int:
-        oldest = int(self.record.oldest)  # first: whoever asks meanwhile, from another thread, gets no negative number
+        oldest = int(self.record.oldest)  # read first, so that another thread never gets a negative length
         return int(self.record.stop) - oldest
 
     @property

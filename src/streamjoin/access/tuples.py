@@ -1,4 +1,4 @@
-"""Tuples in arrays: what those of a side look like, and a batch of them."""
+"""Tuples in arrays: the shape of a side's tuples, and a batch of them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 from streamjoin.access.records import Batch, Column
 from streamjoin.codegen.records import Array, address
 
-# What a value of an end is, and what it must not exceed: a probe's upper corner, or its lower one negated.
+# Kinds of values of an end. The limit of a value is a probe's upper corner, or its lower one negated.
 LOW, HIGH, COORD, COORD_NEGATED = range(4)  # lower corner, upper corner negated; for points, the coordinate alone
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What the tuples of one side look like to a store."""
+    """The shape of one side's tuples in a segment."""
 
     columns: tuple[np.dtype[np.generic], ...]
     dims: int
     keyed: bool
-    ends: tuple[tuple[int, int], ...] = ()  # dimension and kind of those that boxes have; (): all
+    ends: tuple[tuple[int, int], ...] = ()  # dimension and kind of the ends that boxes have; (): all
 
     @property
     def raw_bytes(self) -> int:
-        """Bytes of one tuple's predicate columns and its place in the window."""
+        """Bytes of one tuple's predicate columns and its `at`."""
         return sum(column.itemsize for column in self.columns) + 8
 
 
@@ -37,7 +37,7 @@ class Tuples:
     columns: tuple[Array, ...]
     lo: Array  # float32 (dims, n)
     hi: Array
-    coord: Array  # float32 (dims, n): what a store orders by
+    coord: Array  # float32 (dims, n): the coordinates by which a segment orders
     width: Array  # float32 (dims): the widest box of the batch
     key: Array  # uint32
     at: Array  # int64
@@ -49,7 +49,7 @@ class Tuples:
         return len(self.at)
 
     def take(self, order: Array) -> Tuples:
-        """The tuples at these places of the batch."""
+        """The tuples at these positions of the batch."""
         return self._take(order, ("lo", "hi", "coord", "key", "at", "since", "until", "number"))
 
     def part(self, begin: int, end: int) -> Tuples:
@@ -61,7 +61,7 @@ class Tuples:
         return replace(self, columns=tuple(column[begin:end] for column in self.columns), **views)
 
     def probing(self, order: Array, keyed: bool) -> Tuples:
-        """The tuples at these places of the batch, as far as probing needs them."""
+        """The tuples at these positions of the batch, with the columns that probing needs."""
         return self._take(order, ("lo", "hi", "since", "until", "number", *(("key",) if keyed else ())))
 
     def _take(self, order: Array, parts: tuple[str, ...]) -> Tuples:
@@ -73,7 +73,7 @@ class Tuples:
 
     @cached_property
     def record(self) -> Array:
-        """The batch for kernels; its arrays stay as long as the batch does."""
+        """The batch for kernels. The batch keeps the arrays."""
         self._hold("columns", tuple(np.ascontiguousarray(column) for column in self.columns))
         for name in ("width", "key", "at", "since", "until", "number"):
             self._hold(name, np.ascontiguousarray(getattr(self, name)))
@@ -92,6 +92,6 @@ class Tuples:
 
 
 def addresses(columns: Iterable[Array]) -> Array:
-    """Columns as kernels see them. Whoever hands them on keeps the arrays."""
+    """The Column records of arrays, for kernels. The caller must keep the arrays."""
     found = [(address(column), column.itemsize) for column in columns]
     return np.array(found, Column.dtype) if found else Column.array(1)

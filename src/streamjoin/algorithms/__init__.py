@@ -1,4 +1,4 @@
-"""Who meets whom: one row for every algorithm, one paper per file. Reading the rows loads no compiler."""
+"""The join algorithms: one row for each, one paper per file. Reading the rows loads no compiler."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 INLINE, THREADS, DEVICE, CIRCUIT = "inline", "threads", "device", "circuit"  # engines
 DEALT, EVERYONE, SHARES = "dealt", "to everyone", "in shares"  # how a driver feeds its workers
-NOBODY = -1  # no next node; the way of who keeps nothing of a side
+NOBODY = -1  # no next node; the way of a node that keeps nothing of a side
 
 
 @dataclass(frozen=True)
 class Topology:
-    """Who sends to whom. A node has one queue per direction in front of it, filled by a neighbour or by the driver."""
+    """Which node sends to which. A neighbour or the driver fills the queues in front of a node, one per direction."""
 
     nodes: int
     entries: tuple[tuple[int, ...], tuple[int, ...]]  # by direction: nodes whose queue the driver fills
     next: tuple[tuple[int, int], ...]  # by node: the next one in each direction, or NOBODY
-    ways: tuple[int, int]  # by side: to how many ways the stripes of the stream are dealt
-    way: tuple[tuple[int, int], ...]  # by node: the way that is its own, per side
+    ways: tuple[int, int]  # by side: the number of ways to which the stripes of the stream are dealt
+    way: tuple[tuple[int, int], ...]  # by node: its own way, per side
 
 
 def chain(rows: int, columns: int) -> Topology:
@@ -38,7 +38,7 @@ def chain(rows: int, columns: int) -> Topology:
 
 
 def homes(rows: int, columns: int) -> Topology:
-    """A chain whose nodes are home to equal shares of both streams."""
+    """A chain in which each node is the home of an equal share of both streams."""
     through, workers = chain(rows, columns), rows * columns
     return replace(through, ways=(workers, workers), way=tuple((k, k) for k in range(workers)))
 
@@ -74,13 +74,13 @@ def rectangle(rows: int, columns: int) -> Topology:
 
 @dataclass(frozen=True)
 class Spread:
-    """What one of many equal workers sees, as fractions of both streams: all that the model needs of an algorithm."""
+    """The load of one of many equal workers, in fractions of both streams: all that the model needs of an algorithm."""
 
     rate: tuple[float, float]  # of the arrivals of r and of s
     segment: tuple[float, float]  # of the windows of r and of s
     stored: float  # of the tuples it sees
-    hops: tuple[int, int]  # workers that an r comes through, and an s
-    ways: tuple[int, int] = (1, 1)  # to how many its r are dealt, and its s; a whole stripe comes here
+    hops: tuple[int, int]  # workers that an r passes through, and an s
+    ways: tuple[int, int] = (1, 1)  # to how many ways its r are dealt, and its s; a stripe comes as a whole
 
 
 def crossing(rows: int, columns: int) -> Spread:
@@ -90,7 +90,7 @@ def crossing(rows: int, columns: int) -> Spread:
 
 
 def passing(stored: float | None) -> Callable[[int, int], Spread]:
-    """All tuples come by; its window is an equal share. `stored`: of what it sees; None if each tuple has one home."""
+    """All tuples pass; its window is an equal share. `stored`: part of them that it stores; None: each has one home."""
 
     def spread(rows: int, columns: int) -> Spread:
         workers = rows * columns
@@ -114,12 +114,12 @@ def opposite(rows: int, columns: int) -> Spread:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """What the rest of the package knows of an algorithm."""
+    """The description of an algorithm for the rest of the package."""
 
     name: str
     paper: str
     file: str  # in this folder
-    # Of so many rows and columns: one row, unless it takes layout=.
+    # By rows and columns of the layout: one row, unless it takes layout=.
     topology: Callable[[int, int], Topology] = chain
     spread: Callable[[int, int], Spread] = crossing
     engine: str = THREADS
@@ -130,12 +130,12 @@ class Algorithm:
     alone: tuple[str, str] | None = None  # it has one worker: the reason, and what is wrong with more
     shape: str = ""  # of its workers
     automatic: tuple[str, ...] = ()  # for windows that are scanned, or have an INDEX: may "auto" choose it?
-    why_not: str = ""  # if not
-    pushed: bool = False  # tuples meet only as later ones push them on
-    divides: str = ""  # what it does with windows whatever the rates
-    indexes: str = ""  # what it does with indexes
-    degree: Callable[[float, float], int] | None = None  # workers that windows of so many rows get, whatever the rates
-    serves: Callable[[Window, int], object] | None = None  # raises if so many workers cannot serve a window
+    why_not: str = ""  # the reason if not
+    pushed: bool = False  # tuples move on, and meet, only when later ones arrive
+    divides: str = ""  # in words: how it divides windows, whatever the rates
+    indexes: str = ""  # in words: how it uses indexes
+    degree: Callable[[float, float], int] | None = None  # workers by the rows of both windows, whatever the rates
+    serves: Callable[[Window, int], object] | None = None  # raises if this number of workers cannot serve a window
 
     @cached_property
     def protocol(self) -> ModuleType:

@@ -1,4 +1,4 @@
-"""CellJoin: an emitter that owns both windows, and workers that know of none.
+"""CellJoin: an emitter that owns both windows, and workers without a window.
 
                       ┌─▶ [worker 0]  window[ 0 .. 1/n ]
     r, s ──▶ emitter ─┼─▶ [worker 1]  window[ 1/n .. 2/n ]
@@ -6,9 +6,9 @@
 
 Gedik, Bordawekar, Yu: CellJoin, VLDB Journal 2009, as told in DP-Join, section 4.1.
 
-For every arrival the emitter cuts the present window of the other stream into n equal parts, and sends arrival and part
-to each worker (multicast). Workers compare and forget. The window lies in shared memory, so a part is two numbers; the
-emitter still sends n messages per arrival, which limits how many workers it can feed.
+For every arrival the emitter cuts the current window of the other stream into n equal parts, and sends the arrival and
+a part to each worker (multicast). Workers compare and store nothing. The window lies in shared memory, so a part is two
+numbers. The emitter still sends n messages per arrival, which limits the number of workers that it can feed.
 """
 
 from __future__ import annotations
@@ -40,4 +40,4 @@ def step(node: State, message: Message, out: Actions) -> bool:
 
 @njit(nogil=True, cache=True)
 def rest(node: State, out: Actions) -> None:
-    """Workers have nothing to do without a message."""
+    """Nothing is due without a message."""

@@ -9,9 +9,9 @@
 Buono, De Matteis, Mencagli: A high-throughput and low-latency parallelization of window-based stream joins on
 multicores, sections 4.3 and 4.4.
 
-An r goes to one row, in turns, and is passed on along it (distributed multicast); an s goes to one column. The two meet
-at the one worker where row and column cross: the later one finds the earlier, once, without any coordination. A worker
-inserts an arrival, compares it with its segment of the other stream, and learns behind it what has expired there: one
+An r goes to one row, in turns, and is forwarded along it (distributed multicast); an s goes to one column. The two meet
+at the worker where row and column cross: the later one finds the earlier one, once, without any coordination. A worker
+inserts an arrival, compares it with its segment of the other stream, and then receives the expiries of that stream: one
 scan per arrival (4.4.3).
 
 Linear layouts are 1 x n, square ones m = n. The segments of a row are shared by its workers, those of a column as well:
@@ -70,6 +70,6 @@ def step(node: State, message: Message, out: Actions) -> bool:
 
 @njit(nogil=True, cache=True)
 def rest(node: State, out: Actions) -> None:
-    """What is due without a message: expiries that had to wait for room."""
+    """Sends expiries that had to wait for room."""
     pass_expiry(node, S, at_end(node, R), out)
     pass_expiry(node, R, at_end(node, S), out)

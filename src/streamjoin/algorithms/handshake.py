@@ -1,4 +1,4 @@
-"""Handshake join: two streams walk past each other along a chain, and each node holds a segment of both.
+"""Handshake join: two streams flow past each other along a chain, and each node holds a segment of both.
 
           ┌────────┐ r, ack ─▶ ┌────────┐ ─▶ ┌────────┐
     r ──▶ │ node 0 │           │ node 1 │    │ node n │ ◀── s
@@ -8,18 +8,18 @@
 
 Teubner, Mueller: How soccer players would do stream joins, SIGMOD 2011, sections 3 and 4; figures 9, 12 and 13.
 
-An arrival is compared with the whole segment of the other stream (immediate scan) and joins its own segment. Tuples are
-sent on when a segment is larger than the neighbour's, oldest first, so that both windows spread evenly over the chain
-like water in a pipe. Segments are contiguous parts of their streams.
+An arrival is compared with the whole segment of the other stream (immediate scan) and enters its own segment. A node
+forwards its oldest tuples when its segment is larger than the neighbour's, so both windows spread evenly over the
+chain. Segments are contiguous parts of their streams.
 
-Two tuples in the queues between two nodes would cross unseen. Forwarding is therefore done in two phases on one side:
-s remains, marked as sent, in the segment of the right node until the left one acknowledges it; an r that crossed it
-finds it there. An acknowledgement must come before any r that is sent after s was received, so nothing is sent right
-while one is due. r is removed as soon as it is sent: one side is enough.
+Two tuples in the queues between two nodes would cross without meeting. So one side forwards in two phases: s remains,
+marked as sent, in the segment of the right node until the left one acknowledges it. An r that crossed it finds it
+there. An acknowledgement must precede any r that is sent after s was received, so nothing is sent right while one is
+due. r is removed as soon as it is sent: two phases on one side are enough.
 
-Windows are known to the driver alone. It tells the ends of the chain what has expired: s at the left end, r at the
-right one. A tuple is dropped only there, when it has come past every tuple of the other stream that entered before
-its expiry; one that has expired but is still on its way is waited for.
+Only the driver knows the windows. It sends expiries to the ends of the chain: those of s to the left end, those of r to
+the right end. A tuple is dropped only there, after it has passed every tuple of the other stream that entered before
+its expiry. If an expired tuple is still on its way, the end waits for it.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from streamjoin.codegen.records import PerSide, Word
 class State(Node):
     """A segment holds the tuples needed_from..seen-1 of its side."""
 
-    sent: PerSide  # tuples below have been sent on; r leaves at once, s waits for its acknowledgement
+    sent: PerSide  # tuples below have been forwarded; r leaves at once, s waits for its acknowledgement
     ack_sent: Word  # s below have been acknowledged to the right neighbour
 
 
 @njit(nogil=True, cache=True)
 def step(node: State, message: Message, out: Actions) -> bool:
-    """Takes a message; never has to wait."""
+    """Takes a message. It never answers WAIT."""
     kind, side, first, stop = message.kind, message.side, message.first, message.stop
     if kind == ARRIVAL:
         compare(out, PROBE, side, first, stop, node.needed_from[1 - side], node.seen[1 - side])
@@ -69,7 +69,7 @@ def step(node: State, message: Message, out: Actions) -> bool:
 
 @inner
 def leave(node: State, side: int, stop: int, horizon: int, out: Actions) -> None:
-    """The oldest tuples leave the segment: they have met all they had to meet here."""
+    """The oldest tuples leave the segment: they have met all their partners here."""
     node.needed_from[side] = node.finished[side] = stop
     node.sent[side] = max(node.sent[side], stop)
     drop(out, side, stop, horizon)
@@ -77,7 +77,7 @@ def leave(node: State, side: int, stop: int, horizon: int, out: Actions) -> None
 
 @njit(nogil=True, cache=True)
 def rest(node: State, out: Actions) -> None:
-    """What is due without a message: acknowledgements, tuples that have expired, tuples to be sent on."""
+    """Does what is due without a message: acknowledges, drops expired tuples, forwards tuples."""
     if node.ack_sent < node.seen[S]:
         if node.index == node.nodes - 1:
             node.ack_sent = node.seen[S]
@@ -97,13 +97,13 @@ def rest(node: State, out: Actions) -> None:
 
 @inner
 def at_end(node: State, side: int) -> bool:
-    """Is this the last node that tuples of a side come to?"""
+    """Is this the last node that tuples of a side pass?"""
     return node.index == (node.nodes - 1 if side == R else 0)
 
 
 @inner
 def forward(node: State, side: int, out: Actions) -> None:
-    """Sends the oldest tuples on if this segment is larger than the neighbour's (autonomous load balancing)."""
+    """Forwards the oldest tuples if this segment is larger than the neighbour's (autonomous load balancing)."""
     first = node.sent[side]
     if node.seen[side] - first <= node.neighbour[side] or node.room[side] < 1:
         return

@@ -8,9 +8,9 @@
         └──▶ add s to [ window s ]
 
 Karnagel, Habich, Schlegel, Lehner: The HELLS-Join, a heterogeneous stream join for extremely large windows (2013),
-sections 4 and 5. A window is a fixed-size FIFO on the device (4.3); commands on it go through a queue of its own and
-are done in order (5.2), so a comparison sees just what was added before it. A tuple's position in its stream is its
-place in the FIFO and, in the bitmap, that of its bit: the interpretation needs nothing of the device's copy.
+sections 4 and 5. A window is a fixed-size FIFO on the device (4.3). Its commands go through a queue of its own and are
+executed in order (5.2), so a comparison sees exactly the tuples that were added before it. A tuple's position in its
+stream determines its slot in the FIFO and its bit in the bitmap, so the interpretation does not read the device's copy.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ class Fifo:
         self.first = 0
         self.head = 0
         self.capacity = _whole_words(expected + WORD)
-        self._pieces: deque[tuple[int, int]] = deque()  # where a piece ends, its largest place
+        self._pieces: deque[tuple[int, int]] = deque()  # where a piece ends, its largest `at`
 
     def __len__(self) -> int:
         return self.head - self.first
 
     def needed(self, count: int) -> int:
-        """The capacity with which so many more tuples fit: the present one, or more if it is exceeded."""
+        """The capacity with which `count` more tuples fit: the current one, or a larger one if it is exceeded."""
         words = _words(self.first, self.head + count)
         return self.capacity if words[1] - words[0] <= self.capacity // WORD else _whole_words(2 * (len(self) + count))
 
     def push(self, at: Array) -> None:
-        """Tuples at these places have been added."""
+        """Tuples have been added, with their `at`."""
         for begin in range(0, len(at), PIECE):
             piece = at[begin : begin + PIECE]
             self.head += len(piece)
             self._pieces.append((self.head, int(np.max(piece))))
 
     def expire(self, horizon: int) -> None:
-        """Drops tuples that no arrival can meet any more, a piece at a time."""
+        """Drops tuples that no further arrival can meet, a piece at a time."""
         while self._pieces and self._pieces[0][1] < horizon:
             self.first = self._pieces.popleft()[0]
 
     def ranges(self, capacity: int = 0) -> Iterator[tuple[int, int]]:
-        """The live tuples' words as (first, stop), by position, each without a break in a FIFO of so many tuples."""
+        """The words of the live tuples as (first, stop), by position, each contiguous in a FIFO of this capacity."""
         first, stop = _words(self.first, self.head)
         turn = (capacity or self.capacity) // WORD
         while first < stop:
@@ -86,7 +86,7 @@ def tiles(probes: int, words: int, most_probes: int, most_words: int) -> tuple[i
 
 
 def placement(unified: bool, wanted: str) -> str:
-    """Where windows lie on a device whose memory is or is not the CPU's, as long as they fit."""
+    """Which memory windows use on a device that shares the CPU's memory or does not, as long as they fit."""
     if wanted != "auto":
         return wanted
     return "host" if unified else "device"

@@ -4,8 +4,8 @@
                └──────▶ scan, expire ──▶ [ window s ] ◀── insert ◀── s
 
 Kang, Naughton, Viglas: Evaluating window joins over unbounded streams; in the improved form of DP-Join 4.4.3.
-An arrival is (1) inserted into its own window, (2) compared with the other window, (3) the other window's expired
-tuples are forgotten: one scan per arrival, of the window that is in the cache anyway, instead of two.
+An arrival is (1) inserted into its own window and (2) compared with the other window, whose expired tuples are then
+(3) dropped: one scan per arrival, of the window that is in the cache anyway, instead of two.
 """
 
 from __future__ import annotations

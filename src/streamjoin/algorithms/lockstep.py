@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 SEGMENT = 8  # tuples of each stream per core, as in the paper's figure 18
 MOST_CORES = 512
-MOST_ROWS = 4096  # of a window: more than what any of today's mid-sized chips holds in its cores
-FAN = 4  # of the trees by which a start reaches all cores, and their throttle signals the entrance
-SHORTEST_STEP = 3  # cycles: a tuple that leaves a core must be on its way before the next one does
+MOST_ROWS = 4096  # of a window: more than the cores of any current mid-sized chip hold
+FAN = 4  # fan-out of the tree that starts all cores, fan-in of the tree of their throttle signals
+SHORTEST_STEP = 3  # cycles: a tuple must have left a core before the next one leaves it
 FETCH = 1  # cycles from a segment's address to its tuple
 ENTER = 1  # cycles from the predicate's answer to the FIFO
 NETWORKS = {"tree": (2, 2), "paper": (8, 16)}  # of the merging network: inputs of a merger, entries of its FIFO
 
 
 def levels(count: int, fan: int = FAN) -> int:
-    """Registers in a row on the way from one point to so many, each of which feeds `fan` others.
+    """The depth of a tree of registers from one point to `count` points, in which each register feeds `fan` others.
 
     >>> [levels(n) for n in (1, 4, 5, 16, 64, 200)]
     [0, 1, 2, 2, 3, 4]
@@ -48,13 +48,13 @@ def levels(count: int, fan: int = FAN) -> int:
 
 
 def cores_for(rows_r: float, rows_s: float) -> int:
-    """How many cores windows of so many rows get by themselves: one for eight tuples, as in the paper."""
+    """The default number of cores for windows of these numbers of rows: one for eight tuples, as in the paper."""
     return max(1, min(-(-int(max(rows_r, rows_s)) // SEGMENT), int(min(rows_r, rows_s)), MOST_CORES))
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The shape of a chain: what circuit, model and proof agree on.
+    """The shape of a chain, from which circuit, model and proof derive their numbers.
 
     >>> chain = Chain(cores=4, rows=(32, 32), stages=1)
     >>> chain.segments(0), chain.step(True, True), chain.margin(0), chain.depth
@@ -81,7 +81,7 @@ class Chain:
         return self.segments(0)[0], self.segments(1)[0]
 
     def step(self, of_r: bool, of_s: bool) -> int:
-        """Cycles from one step to the next, by which streams move in it. The longest segments decide, in lock step."""
+        """Cycles from one step to the next, by the streams that move in it. The longest segments determine it."""
         if self.scanners == 2:
             return max(SHORTEST_STEP, *self.longest)
         return max(SHORTEST_STEP, of_r * self.longest[1] + of_s * self.longest[0])
@@ -109,9 +109,9 @@ class Chain:
     def margin(self, leaf: int) -> int:
         """Free entries that a FIFO must have when a step is admitted, so that no result is ever lost.
 
-        The admission knows how full a FIFO was `blind` cycles before the step's first result. In these, steps that were
-        admitted earlier may add as many results as fit: `scan` in each `step`, the newest just before. Then come those
-        of the step itself. It cannot be smaller: `circuit/proof.py` finds the lost result if it is.
+        The admission knows the fill level of a FIFO as it was `blind` cycles before the step's first result. In the
+        meantime, steps that were admitted earlier may add results: `scan` in each `step`, the newest one just before.
+        Then the results of the step itself follow. With a smaller margin, `circuit/proof.py` finds a lost result.
         """
         scan, step = self.scan(leaf), self.step(True, True)
         whole, rest = divmod(self.blind, step)
@@ -124,7 +124,7 @@ class Chain:
 
     @property
     def blind(self) -> int:
-        """Cycles: throttle register, its way up, the way of the start, the core's start, the first comparison."""
+        """Cycles: throttle register, its path up, the path of the start, the core's start, the first comparison."""
         return 1 + self.up + self.down + 1 + self.found_after
 
     @cached_property
@@ -161,23 +161,23 @@ class Chain:
 
     @property
     def bottleneck(self) -> float:
-        """The part of all comparisons that may match before the network, at one result per cycle, limits the chain."""
+        """The selectivity from which the network, at one result per cycle, limits the chain."""
         return min(1.0, self.step(True, True) / sum(self.rows))
 
 
 def chain_of(window: Window, cores: int) -> Chain:
-    """The chain that serves a window; no longer than its smaller side, since a core holds a tuple of each."""
+    """The chain for a window. It is no longer than the smaller side's window: a core holds a tuple of each side."""
     stay = window.retention
     if not (window.by_rows and window.by_arrival) or stay is None:
         raise WindowError(
-            f'algorithm="lockstep" has windows that are shift registers, within=sj.last(n), not '
-            f'{window.describe()}; use algorithm="handshake" for it'
+            f'the windows of algorithm="lockstep" are shift registers, within=sj.last(n), not {window.describe()}; use '
+            'algorithm="handshake" for it'
         )
     rows = int(stay.r), int(stay.s)
     for side, count in zip("rs", rows, strict=True):
         if count > MOST_ROWS:
             raise WindowError(
-                f"a window of the last {count:,} rows of {side} is beyond the {MOST_ROWS:,} that a chain of "
+                f"a window of the last {count:,} rows of {side} exceeds the {MOST_ROWS:,} rows that a chain of "
                 'algorithm="lockstep" can hold on a chip; use algorithm="handshake" for it'
             )
     if cores > MOST_CORES:

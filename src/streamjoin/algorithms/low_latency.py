@@ -1,25 +1,25 @@
-"""Low-latency handshake join: tuples rush through a chain, and each leaves one copy at its home node.
+"""Low-latency handshake join: tuples are forwarded through the whole chain at once; each is stored at its home node.
 
           ┌────────┐ r, ack, expiry of s ─▶ ┌────────┐ ─▶ ┌────────┐
     r ──▶ │ node 0 │                        │ node 1 │    │ node n │ ◀── s
           └────────┘ ◀─ s, end, expiry of r └────────┘ ◀─ └────────┘
-          [W_r][W_s]                        [W_r][W_s]    [W_r][W_s]   [in flight: s sent on, not acknowledged]
+          [W_r][W_s]                        [W_r][W_s]    [W_r][W_s]   [in flight: s forwarded, not acknowledged]
 
 Roy, Teubner, Gemulla: Low-latency handshake join, VLDB 2014, sections 4 to 6; figures 12 to 14 and table 1.
 
-An arrival is forwarded before it is compared, so that it reaches every node within messages' time (expedition). Where
-two tuples may meet is decided so that each pair does once (table 1):
+A node forwards an arrival before it compares it. So the arrival reaches every node within the time of a few messages
+(expedition). Two rules make each pair meet exactly once (table 1):
 
-- r meets the s copies of every node it comes through, and the s that this node has sent on to the left while they are
-  fresh (not yet home) and unacknowledged: the two would otherwise cross in the queues.
-- s meets the r copies whose expedition has ended. One that is still under way meets s, or its copy, itself.
+- r meets the s copies of every node that it passes. It also meets the s that this node has forwarded to the left, while
+  they are fresh (not yet home) and unacknowledged: the two would otherwise cross in the queues.
+- s meets the r copies whose expedition has ended. An r that is still under way meets s, or its copy, itself.
 
-A stored r whose expedition has not ended is invisible to everybody: it is inserted when its expedition end comes by,
-which is the paper's flag without a flag. An acknowledgement stands between the r that crossed an s and those that met
-it further left; so does an expedition end between the s that met a travelling r and those that will meet its copy. Both
-must therefore keep their place in the queue: nothing is sent on in a direction in which one of them is still due.
-Acknowledgements and ends name a prefix of the stream, so one that waits for room absorbs the next, and taking a
-message never waits for room in the opposite direction: the chain cannot deadlock.
+A stored r is invisible until its expedition has ended: a node inserts it when its expedition end arrives. (The paper
+has a flag for this.) An acknowledgement separates the r that crossed an s from those that met it further left. An
+expedition end separates the s that met a travelling r from those that will meet its copy. So both must keep their
+position in the queue: a node forwards nothing in a direction in which one of them is due. Acknowledgements and ends
+name a prefix of the stream. So one that waits for room absorbs the next one, and taking a message never waits for room
+in the opposite direction: the chain cannot deadlock.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from streamjoin.algorithms.protocol import (
 from streamjoin.codegen.jit import inner, njit
 from streamjoin.codegen.records import Word
 
-MOST = 1000  # stripes that may be unacknowledged, or end at once: what follows from a message must have a bound
+MOST = 1000  # stripes that may be unacknowledged, or end at once: it bounds the actions that follow from a message
 
 
 class State(Node):
     acked: Word  # s below have been received by the left neighbour
     ack_sent: Word  # s below have been acknowledged to the right neighbour
     ended: Word  # r below have ended their expedition
-    end_sent: Word  # r below are known to the left neighbour to have
+    end_sent: Word  # the left neighbour has been told of the expedition ends of r below
 
 
 @njit(nogil=True, cache=True)
@@ -92,7 +92,7 @@ def arrive_r(node: State, first: int, stop: int, out: Actions) -> bool:
 
 @inner
 def meet_in_flight(node: State, first: int, stop: int, out: Actions) -> None:
-    """Compares r with the fresh s that were sent on from here and are not acknowledged: those whose home lies left."""
+    """Compares r with the fresh s that this node has forwarded and that are not acknowledged: their home lies left."""
     begin, stripe = node.acked, node.stripe
     while begin < node.seen[S]:
         past = min(node.seen[S], (begin // stripe + 1) * stripe)
@@ -115,14 +115,14 @@ def arrive_s(node: State, first: int, stop: int, out: Actions) -> bool:
     if mine < past:
         put(out, INSERT, S, mine, past)
     node.seen[S] = node.finished[S] = stop
-    if leftmost:  # nobody to send on to: nothing is in flight
+    if leftmost:  # there is no next node: nothing is in flight
         node.acked = node.needed_from[S] = stop
     return TAKEN
 
 
 @inner
 def end(node: State, stop: int, out: Actions) -> None:
-    """The expedition of r below `stop` has ended: those at home here become visible to s."""
+    """The expedition of r below `stop` has ended: s can now meet those whose home is here."""
     mine, past = next_own(node, R, max(node.ended, node.expired[R]), stop)
     while mine < past:
         put(out, INSERT, R, mine, past)
@@ -132,7 +132,7 @@ def end(node: State, stop: int, out: Actions) -> None:
 
 @njit(nogil=True, cache=True)
 def rest(node: State, out: Actions) -> None:
-    """What is due without a message: acknowledgements, expedition ends and expiries that had to wait for room."""
+    """Sends acknowledgements, expedition ends and expiries that had to wait for room."""
     leftmost, last = node.index == 0, node.index == node.nodes - 1
     if node.ack_sent < node.seen[S] and (last or node.room[R] > 0):
         node.ack_sent = node.seen[S]

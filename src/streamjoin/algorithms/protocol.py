@@ -1,15 +1,15 @@
-"""What all protocols share: messages, actions, the state of a node.
+"""Common to all protocols: messages, actions, the state of a node.
 
-A protocol is a function from (node state, message) to (node state, actions). It compares nothing and stores nothing
-itself; it says what is to be compared and stored, and what is to be told to whom. Threads call it, and so does the
-scheduler of the tests, which picks interleavings from a seed. Its file has
+A protocol is a function from (node state, message) to (node state, actions). It compares and stores nothing itself; its
+actions say what to compare and store, and which messages to send. Worker threads call it, and so does the scheduler of
+the tests, which picks interleavings from a seed. Its file has
 
-    State                       a Node, and what the protocol needs beyond it
-    step(node, message, out)    takes a message; WAIT, with nothing changed, if there is no room for what follows
+    State                       a Node, and the protocol's own state
+    step(node, message, out)    takes a message; WAIT, with nothing changed, if there is no room for its actions
     rest(node, out)             does what is due without a message
 
-Tuples are named by number: their position in their stream. All queues are first in, first out, so that what a node has
-seen, forwarded or been told of is always a prefix of a stream, and one number stands for it.
+Messages name tuples by number: their position in their stream. All queues are first in, first out. So the tuples that a
+node has seen, forwarded or been told of are always a prefix of a stream, and one number stands for it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ R, S = 0, 1  # sides; stream r flows in direction 0, stream s in direction 1
 ARRIVAL = 1  # tuples first..stop-1 of the side
 ACKNOWLEDGEMENT = 2  # tuples of the side below stop have been received
 EXPEDITION_END = 3  # tuples of the side below stop have reached the end of their pipeline
-EXPIRY = 4  # no tuple that comes behind this message meets tuples of the side below stop, which lie below the horizon
+EXPIRY = 4  # no tuple behind this message meets tuples of the side below stop, whose `at` is below the horizon
 SHARE = 5  # compare tuples first..stop-1 of the side with low..high-1 of the other one
 
 # What actions do.
@@ -41,14 +41,14 @@ DROP = (
     5  # tuples of the side below stop leave this node's window; they lie below the horizon; NOWHERE: they were sent on
 )
 
-MOST_ACTIONS = 4096  # that follow from one step
-TAKEN, WAIT = True, False  # what a step answers
+MOST_ACTIONS = 4096  # of one step
+TAKEN, WAIT = True, False  # results of a step
 ALL = np.iinfo(np.int64).max
-NOWHERE = np.iinfo(np.int64).min  # as a horizon: nothing lies below it
+NOWHERE = np.iinfo(np.int64).min  # a horizon below which nothing lies
 
 
 class Message(Record):
-    """What travels through a queue: one cache line. Which fields mean something depends on the kind."""
+    """An entry of a queue: one cache line. Its kind determines which fields have a meaning."""
 
     kind: Word
     side: Word
@@ -57,7 +57,7 @@ class Message(Record):
     low: Word
     high: Word
     horizon: Word  # time or row number, as the window counts
-    needed_from: Word  # of a SHARE: tuples of the other side below are needed no more
+    needed_from: Word  # of a SHARE: tuples of the other side below this number are needed no more
 
 
 class Action(Record):
@@ -67,7 +67,7 @@ class Action(Record):
 
 
 class Actions(Record):
-    """What follows from a step, and how far it has been carried out."""
+    """The actions of a step, and how many of them have been carried out."""
 
     count: Word
     done: Word
@@ -79,24 +79,24 @@ class Node(Record):
 
     index: Word  # in the topology
     nodes: Word
-    stripe: Word  # tuples that are dealt together
+    stripe: Word  # consecutive tuples that go to the same way
     batch: Word  # most tuples that travel together
-    way: PerSide  # stripes are dealt to so many ways: this node keeps those of its own way
+    way: PerSide  # stripes are dealt to `ways` ways: this node keeps those of its own way
     ways: PerSide
-    room: PerSide  # per direction: free places in the queue towards the next node
+    room: PerSide  # per direction: free slots in the queue to the next node
     neighbour: PerSide  # the load of the next node in the side's direction
-    # What protocols change begins here.
+    # Protocols change the fields from here on.
     seen: PerSide  # tuples below have arrived here
-    needed_from: PerSide  # tuples below are needed no more by this node, but for those in its window
-    finished: PerSide  # tuples below have met all they had to meet here
-    load: PerSide  # what the neighbours are told of this node's window
-    expired: PerSide  # tuples below have expired,
-    horizon: PerSide  # and lie below
-    expiry_sent: PerSide  # tuples below are known to the next node to have expired
+    needed_from: PerSide  # this node needs no tuples below, except those in its window
+    finished: PerSide  # tuples below have met all their partners here
+    load: PerSide  # of this node's window, published to the neighbours
+    expired: PerSide  # tuples below have expired
+    horizon: PerSide  # and their `at` lies below
+    expiry_sent: PerSide  # the next node has been told of the expiry of tuples below
 
 
 class Call(Record):
-    """What a worker thread hands to a protocol."""
+    """The arguments that a worker thread passes to a protocol."""
 
     node: Address
     message: Address
@@ -123,7 +123,7 @@ def act(address):
 
 
 def act(file: str) -> OnDemand:
-    """A protocol by address, for worker threads: takes that of a `Call`, answers as `step` does.
+    """A protocol to be called by address: it takes the address of a `Call`, and returns what `step` returns.
 
     Generated text, since the machine code of a closure over compiled functions cannot be kept (numba 6264).
     """
@@ -132,7 +132,7 @@ def act(file: str) -> OnDemand:
 
 
 def new_node(state: type[Node], topology: Topology, index: int, stripe: int, batch: int) -> Node:
-    """The state of a node before anything has happened."""
+    """The initial state of a node."""
     node = state.new()
     node.index, node.nodes, node.stripe, node.batch = index, topology.nodes, stripe, batch
     node.way[:], node.ways[:], node.horizon[:] = topology.way[index], topology.ways, NOWHERE
@@ -171,7 +171,7 @@ def drop(out: Actions, side: int, stop: int, horizon: int) -> None:
 
 @inner
 def next_own(node: Node, side: int, first: int, stop: int) -> tuple[int, int]:
-    """The first stripe of first..stop-1 that this node keeps, as (first, stop); empty at the end if there is none."""
+    """The first stripe of first..stop-1 that this node keeps, as (first, stop); (stop, stop) if there is none."""
     stripe, ways, way = node.stripe, node.ways[side], node.way[side]
     while first < stop:
         end = min(stop, (first // stripe + 1) * stripe)
@@ -183,13 +183,13 @@ def next_own(node: Node, side: int, first: int, stop: int) -> tuple[int, int]:
 
 @inner
 def pass_by(node: Node, side: int, stop: int) -> None:
-    """Tuples below have arrived here and met everything, and need not be kept but in the window."""
+    """Tuples below have arrived here and met all their partners; only the window still needs them."""
     node.seen[side] = node.finished[side] = node.needed_from[side] = stop
 
 
 @inner
 def learn_expiry(node: Node, message: Message, out: Actions) -> None:
-    """An expiry has arrived: forget, and remember it for what is still to come and for the next node."""
+    """An expiry has arrived: drops tuples, and notes it for tuples that are still to come and for the next node."""
     side, stop = message.side, message.stop
     if stop > node.expired[side]:
         node.expired[side], node.horizon[side] = stop, max(message.horizon, node.horizon[side])
@@ -198,7 +198,7 @@ def learn_expiry(node: Node, message: Message, out: Actions) -> None:
 
 @inner
 def pass_expiry(node: Node, side: int, last: bool, out: Actions) -> None:
-    """Tells the next node what has expired, once there is room; later is never wrong. Travels against its stream."""
+    """Forwards an expiry to the next node, against the stream, once there is room. A late expiry is never wrong."""
     direction = 1 - side
     if not last and node.expired[side] > node.expiry_sent[side] and node.room[direction] > 0:
         node.expiry_sent[side] = node.expired[side]

@@ -1,1 +1,1 @@
-"""From a typed tree to machine code or OpenCL C; no other room knows how Numba is called."""
+"""From a typed tree to machine code, OpenCL C or a circuit. Only this folder knows how to call Numba."""

@@ -1,8 +1,8 @@
-"""Generated modules, and where their machine code is kept: digests of sources, and the folder.
+"""Generated modules: digests of their sources, by which their machine code is kept.
 
-A generated module is made from its text in memory; nothing is ever imported from a file that may have been changed.
-Its name is a digest of the text and of all that the text imports from this package, so that machine code, which is kept
-under that name (`codegen/jit.py`), is that of these very sources.
+A generated module is made from its text in memory; nothing is imported from a file that somebody may have changed. Its
+name is a digest of the text and of everything that the text imports from this package. `codegen/jit.py` keeps machine
+code under this name, so it always belongs to exactly these sources.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from streamjoin.errors import FileError
 from streamjoin.interrupts import Section
 
-ONE_AT_A_TIME = Section()  # for modules that are half made
+ONE_AT_A_TIME = Section()  # so that no thread sees an incomplete module
 GENERATED = "streamjoin_generated_"
 PACKAGE = __name__.partition(".")[0]
 _IMPORT = re.compile(
@@ -30,9 +30,9 @@ _WORD = re.compile(r"[\w.]+")
 
 
 def load_module(source: str, inject: dict[str, Any] | None = None) -> ModuleType:
-    """The module of a generated text, the same one for the same text.
+    """The module of a generated text: the same module for the same text.
 
-    A module that needs objects from this process, given in `inject`, is made anew, and its machine code is not kept.
+    A module that needs objects of this process, given in `inject`, is created each time; its machine code is not kept.
     """
     if inject:
         module = ModuleType(f"{GENERATED}in_memory")
@@ -61,18 +61,18 @@ def _loaded(name: str, source: str) -> ModuleType:
 
 
 def imports_digest(text: str) -> str:
-    """A digest of all of this package that a module's text imports, directly or not, wherever it lies.
+    """A digest of all modules of this package that a text imports, directly or indirectly.
 
-    Machine code has the constants and functions of other modules built in; it is out of date when any of them changes.
+    Machine code contains constants and functions of other modules. It is out of date when any of them changes.
     """
     parts = [f"{name} {_digest(name)}" for name in sorted(imported(text))]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def imported(text: str) -> set[str]:
-    """The modules of this package that a text imports, and those that these import.
+    """The modules of this package that a text imports, directly or indirectly.
 
-    But not this one, which decides where machine code is kept and not how it looks.
+    Without this module, which decides where machine code is kept, not what it contains.
 
     >>> sorted(imported("from streamjoin.folders import Private"))
     ['streamjoin.errors', 'streamjoin.folders']
@@ -97,7 +97,7 @@ def _digest(name: str) -> str:
 
 
 def _named(text: str) -> frozenset[str]:
-    """The modules that the import statements of a text name. Parsing the kernels would take a tenth of a second."""
+    """The modules named by the import statements of a text. (Parsing the kernels would take a tenth of a second.)"""
     found = []
     for base, names, modules in _IMPORT.findall(text):
         if modules:
@@ -114,23 +114,23 @@ def _named(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _place(name: str) -> Path:
+def _path(name: str) -> Path:
     return Path(sys.modules[PACKAGE].__path__[0], *name.split(".")[1:])
 
 
 @cache
 def _is_file(name: str) -> bool:
-    """Is it a module, and no package that has others in it?"""
-    return _place(name).with_suffix(".py").is_file()
+    """Is it a module, not a package?"""
+    return _path(name).with_suffix(".py").is_file()
 
 
 @cache
 def _source(name: str) -> str | None:
     """The text of a module of this package, None if there is no such module."""
-    place = _place(name)
-    for path in (place / "__init__.py", place.with_suffix(".py")):
+    path = _path(name)
+    for file in (path / "__init__.py", path.with_suffix(".py")):
         try:
-            return path.read_text(encoding="utf-8")
+            return file.read_text(encoding="utf-8")
         except (FileNotFoundError, NotADirectoryError):
             pass
     return None

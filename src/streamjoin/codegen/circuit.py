@@ -1,8 +1,8 @@
 """From a typed tree to a pipelined circuit: the predicate as Amaranth expressions.
 
-Every addition, comparison, magnitude and change of scale takes a cycle of its own; logic takes none. What comes earlier
-than its partner waits in registers. Numbers get as many bits as they need, so that nothing overflows: the answer is
-that of the Numba kernels wherever these have one. Columns hold no nulls.
+Every addition, comparison, magnitude and change of scale takes one cycle; logic takes none. An operand that is ready
+before the other one waits in registers. Numbers get as many bits as they need, so nothing overflows: the answer is that
+of the Numba kernels wherever these have one. Columns hold no nulls.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ KNOWN = "comparisons, AND, OR, NOT, +, - and abs of whole and fixed-point number
 
 
 class Gates:
-    """A resolved predicate that can become a circuit; PredicateError, by name, if it cannot.
+    """A resolved predicate as a circuit. A predicate that cannot become one raises a PredicateError with the reason.
 
     >>> import pyarrow as pa
     >>> from streamjoin.predicate import as_tree
@@ -64,7 +64,7 @@ class Gates:
 
     @cached_property
     def _stage(self) -> dict[Node, int]:
-        """By node: the cycle in which it is known, counted from the columns'."""
+        """By node: the cycle in which its value is ready, counted from that of the columns."""
         found: dict[Node, int] = {}
         for node in self._order:
             latest = max((found[arg] for arg in node.args), default=0)
@@ -93,7 +93,7 @@ class Gates:
             return register
 
         def at(node: Node, when: int) -> Any:
-            """A node's value, in registers until it is needed."""
+            """A node's value, delayed by registers until the cycle in which it is needed."""
             if not node.reads or when == stage[node]:
                 return wires[node]
             if (node, when) not in delayed:
@@ -151,16 +151,16 @@ def _check(node: Node) -> None:
     if t.kind not in WHOLE:
         what = f"{brief(node)} is {t}" if node.op == "column" else f"{brief(node)} has type {t}"
         raise PredicateError(
-            f"{what}, which does not become a circuit: store it as a whole number or a decimal with a fixed scale"
+            f"{what}, which cannot become a circuit: store it as a whole number or a decimal with a fixed scale"
         )
     if node.op == "literal":
         if node.constant is None:
-            raise PredicateError("NULL does not become a circuit, whose columns hold no nulls")
+            raise PredicateError("NULL cannot become a circuit, whose columns hold no nulls")
         return
     if node.op == "cast":
         if _scale(node) == 0:
             raise PredicateError(
-                f"{brief(node)} does not become a circuit: a cast there may only widen; cast before the join"
+                f"{brief(node)} cannot become a circuit: a cast there may only widen; cast before the join"
             )
     elif node.op not in BECOME:
         raise PredicateError(
@@ -169,7 +169,7 @@ def _check(node: Node) -> None:
 
 
 def _scale(node: Node) -> int:
-    """By what a cast multiplies; 0 if it does something else, 1 if the node is no cast."""
+    """The factor of a cast; 0 if the cast is no multiplication, 1 if the node is no cast."""
     if node.op != "cast":
         return 1
     source, target = node.args[0].typed, node.typed

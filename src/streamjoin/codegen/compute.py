@@ -1,7 +1,7 @@
-"""The generated code of expressions over pairs: what is selected, aggregated, or chosen by.
+"""Generated code of expressions over pairs: for select=, aggregate=, and take= by an expression.
 
-`compute` is called with the address of a frame of words. Pairs are positions in the columns of both sides, or rows that
-lie side by side.
+`compute` takes the address of a frame of words. Pairs are positions in the columns of both sides, or rows that lie side
+by side.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def compute(address):
     fault = words_at(frame[{FAULT}], {FAULT_WORDS})
     {arrays}
     for i in range(n):
-        {places}
+        {positions}
 {lines}
     return n
 """
@@ -48,7 +48,7 @@ class Computation:
 
     @cached_property
     def dtypes(self) -> tuple[np.dtype[Any], ...]:
-        """In what the values are stored; texts are not, only whether they are null."""
+        """The types in which the values are stored. Of a text, only its validity is stored."""
         return tuple(_dtype(node) for node in self.nodes)
 
     @cached_property
@@ -69,23 +69,23 @@ class Computation:
             if node.typed.kind not in ("string", "binary"):
                 emitter.lines.append(f"        out{k}[i] = {value.code}")
             emitter.lines.append(f"        valid{k}[i] = not ({value.null or 'False'})")
-        places = "a = b = i"
+        positions = "a = b = i"
         if not self._aligned:
-            places = "a, b = at_r[i], at_s[i]"
+            positions = "a, b = at_r[i], at_s[i]"
             arrays.append(f"at_r, at_s = words_at(frame[{POSITIONS_R}], n), words_at(frame[{POSITIONS_S}], n)")
         names = {name: value for name, value in globals().items() if name.isupper() and isinstance(value, int)}
         text = _TEXT.format(
             intrinsics=INTRINSICS,
             words=first + len(r) + len(s),
             arrays="\n    ".join(arrays),
-            places=places,
+            positions=positions,
             lines="\n".join(emitter.lines),
             **names,
         )
         return load_module(head() + text).compute
 
     def sides(self) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
-        """What is read of r and of s."""
+        """The columns that it reads of r and of s."""
         return self.parts["r"], self.parts["s"]
 
 

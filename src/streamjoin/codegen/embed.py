@@ -1,4 +1,4 @@
-"""Python functions inside generated modules: kept as byte code, so that their kernels are cached like all others."""
+"""Python functions inside generated modules: stored as byte code, so that their kernels are cached like all others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 @dataclass(frozen=True)
 class Embedded:
-    """Text that defines FUNCTION, R_TUPLE and S_TUPLE, and what must be put into the module as it is."""
+    """Text that defines FUNCTION, R_TUPLE and S_TUPLE, and the objects that must be put into the module."""
 
     text: str
     inject: dict[str, Any]
@@ -49,7 +49,7 @@ def embed(node: Node) -> Embedded:
         for name, value in values.items()
     )
     closure = ", ".join(f"CellType({_text(value)})" for value in cells)
-    # Where a function was written is no part of its meaning: without that, equal functions share a module.
+    # Without the file and line of a function, equal functions share a module.
     code = marshal.dumps(_bare(fn.__code__))
     text = (
         f"{imports}{head}"
@@ -60,10 +60,10 @@ def embed(node: Node) -> Embedded:
 
 
 def fingerprint(value: Any, around: tuple[Any, ...] = ()) -> str:
-    """A function's meaning as text: its code and the values that it takes from outside, down to the functions it calls.
+    """A text for a function: its code and the values that it takes from outside, including the functions it calls.
 
-    Two functions with equal texts compile to the same. Where they were written plays no part, nor does the process:
-    what was written in one session is recognised in the next.
+    Functions with equal texts compile to the same code. The text depends neither on the file and line nor on the
+    process, so a later session recognises the function.
 
     >>> limit = 5
     >>> before = fingerprint(lambda r, s: r.x < limit)
@@ -107,7 +107,7 @@ def fingerprint(value: Any, around: tuple[Any, ...] = ()) -> str:
 
 
 def reason(error: Exception) -> str:
-    """What the compiler did not like, in one line of its report."""
+    """The compiler's reason, one line of its report."""
     noise = ("Failed in nopython mode", "During:", "File ", "- Resolution failure", "Overload", ">>>", "There are")
     for line in str(error).splitlines():
         text = line.strip().removesuffix(". Raised from None")
@@ -124,7 +124,7 @@ def _bare(code: CodeType) -> CodeType:
 
 
 def _globals(fn: FunctionType) -> dict[str, Any] | None:
-    """The module-level names that the function uses, or None if one of them cannot be written down as text."""
+    """The module-level names that the function uses, or None if one of them cannot be written as text."""
     found = _scope(fn)
     fitting = (_constant(value) or value is math or value is np for value in found.values())
     return found if all(fitting) else None
@@ -138,7 +138,7 @@ def _scope(fn: FunctionType) -> dict[str, Any]:
 
 
 def _attributes(fn: FunctionType) -> list[Any]:
-    """What the function may take out of the modules that it uses, but for those that never change."""
+    """The attributes that the function may read of the modules it uses, except modules that never change."""
     modules = [value for value in _scope(fn).values() if isinstance(value, ModuleType) and value not in (math, np)]
     names = {name for code in codes(fn.__code__) for name in code.co_names}
     return [{name: getattr(module, name) for name in names if hasattr(module, name)} for module in modules]
@@ -159,5 +159,5 @@ def _text(value: Any) -> str:
 
 
 def _is_long(value: Any) -> bool:
-    """An integer beyond all types, perhaps of more digits than Python writes: Numba says what it thinks of it."""
+    """An integer beyond all types, perhaps with more digits than Python converts: Numba reports the error."""
     return isinstance(value, int) and value.bit_length() > 200

@@ -4,7 +4,7 @@ A node becomes a value and up to two flags beside it:
   null  the SQL NULL,
   bad   an integer result outside of 64 bits (or of the type that a cast names). It spreads like NULL, but is never
         silently dropped: a pair whose answer depends on a bad value ends the join with an error.
-Logic, comparisons and choices are told here, arithmetic and casts in `numbers`.
+Logic, comparisons and choices are defined here, arithmetic and casts in `emit_numbers`.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from dataclasses import replace
 from itertools import chain
 
 from streamjoin.codegen.emit_numbers import Numbers
-from streamjoin.codegen.values import Slot, Value, digest, either, range_of
+from streamjoin.codegen.values import Slot, Value, digest, either
 from streamjoin.predicate import tree
 from streamjoin.predicate.operations import OPERATIONS
 from streamjoin.predicate.tree import Node, too_large
-from streamjoin.predicate.types import Type
+from streamjoin.predicate.types import Type, range_of
 
 MAX_CODE = 64_000
 """Characters of code that a predicate may become. Compiling takes time by their square: about 20 s for so many."""
 
-CHOICE = 80  # characters that a choice counts besides its own: to the compiler it is a branch
+CHOICE = 80  # characters that a choice counts besides its own, since it is a branch for the compiler
 
-AT_ONCE = 50  # parts of an AND or OR in one expression: compilers follow expressions by recursion
+AT_ONCE = 50  # parts of an AND or OR in one expression: compilers process expressions recursively
 
 
 def check_size(predicate: Node) -> None:
@@ -39,7 +39,7 @@ def check_size(predicate: Node) -> None:
 
 
 class Emitter(Numbers):
-    """Emits statements for nodes; the same node is emitted once."""
+    """Emits statements for nodes, each node once."""
 
     def __init__(self, slots: Mapping[tuple[str, str], Slot], indent: str = "    ") -> None:
         super().__init__(indent)
@@ -115,7 +115,7 @@ class Emitter(Numbers):
             definite += [f"(not {flag})" for flag in (value.null, value.bad) if flag is not None]
             sure.append("(" + " & ".join(definite) + ")")
         decided = self.set(" | ".join(sure))
-        # An undecided junction's code may be anything; what is decided must be right.
+        # The code of an undecided junction may be anything; that of a decided one must be right.
         code = self.set(f"{decided} | {code}" if decisive else f"(not {decided}) & {code}")
         bad = self.set(f"({bad}) & (not {decided})") if bad else None
         null = self.set(f"({null}) & (not {decided})") if null else None
@@ -141,7 +141,7 @@ class Emitter(Numbers):
         return Value(code, null, bad)
 
     def _beyond(self, op: str, a: Value, b: Value, code: str, null: str | None) -> Value:
-        """A comparison in which a side may lie beyond 64 bits: it still lies above or below whatever fits in them."""
+        """A comparison in which an operand may exceed 64 bits: it still lies above or below every value that fits."""
         above = either((f"{a.bad} & {a.up}" if a.bad else None, f"{b.bad} & (not {b.up})" if b.bad else None))
         out, above = self.set(either((a.bad, b.bad)) or ""), self.set(above or "")
         answer = {"eq": "False", "ne": "True", "lt": f"(not {above})", "le": f"(not {above})"}.get(op, above)
@@ -204,7 +204,7 @@ class Emitter(Numbers):
         return self._extreme(node, "gt")
 
     def _extreme(self, node: Node, op: str) -> Value:
-        """The first of the smallest (largest) arguments; nulls are passed over."""
+        """The first of the smallest (largest) arguments; nulls are skipped."""
         best = self.value(node.args[0])
         for arg in node.args[1:]:
             value = self.value(arg)
@@ -220,7 +220,7 @@ class Emitter(Numbers):
         return best
 
     def _choose(self, condition: str, yes: Value, no: Value, bad: str | None) -> Value:
-        """`yes if condition else no`, with the flags of the one that was taken."""
+        """`yes if condition else no`, with the flags of the chosen value."""
 
         def flag(a: str | None, b: str | None) -> str | None:
             if a is None and b is None:
@@ -246,7 +246,7 @@ class Emitter(Numbers):
 
 
 def _order(node: Node) -> Sequence[Node]:
-    """The order in which a node's arguments are emitted: a choice is built from its end."""
+    """The order in which a node's arguments are emitted: a choice is built from its last argument."""
     if node.op == "coalesce":
         return node.args[::-1]
     if node.op == "case":
@@ -264,7 +264,7 @@ def _odd(value: float) -> str:
 
 
 def _compare_floats(op: str, a: Value, b: Value) -> str:
-    """NaN equals NaN and lies above every number."""
+    """NaN equals NaN and is greater than every number."""
     if op in ("gt", "ge"):
         return _compare_floats({"gt": "lt", "ge": "le"}[op], b, a)
     x, y = a.code, b.code

@@ -1,24 +1,24 @@
 """Arithmetic and casts in emitted code.
 
-Integers are computed in 64 bits whatever their type; where their possible range says that this cannot be exceeded,
-the plain operation is emitted, otherwise a checked one.
+Integers are computed in 64 bits whatever their type. If the possible range of the operands rules out an overflow, the
+plain operation is emitted, otherwise a checked one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from streamjoin.codegen.values import INT64_MAX, INT64_MIN, Value, Writer, derived, either, range_of
+from streamjoin.codegen.values import INT64_MAX, INT64_MIN, Value, Writer, derived, either
 from streamjoin.predicate.operations import OPERATIONS, Operation
 from streamjoin.predicate.tree import Node, brief
-from streamjoin.predicate.types import Type
+from streamjoin.predicate.types import Type, range_of
 
 SECONDS = {"us": 10**6, "ns": 10**9}
 DAY = 86400
 
 
 class Numbers(Writer):
-    """A method for each operation that a template cannot tell, called with the node."""
+    """A method for each operation that a template cannot express, called with the node."""
 
     def filled(self, node: Node, row: Operation) -> Value:
         """An operation by its template."""
@@ -91,7 +91,7 @@ class Numbers(Writer):
         return Value(code, null, bad, 0 if a.low >= 0 else -edge, min(edge, INT64_MAX))
 
     def _division(self, node: Node) -> tuple[Value, Value, str, str | None, str | None]:
-        """Operands of an integer division, the divisors that the hardware must not see, and the flags."""
+        """Operands of an integer division, the divisors that the hardware must not get, and the flags."""
         a, b = (self.value(arg) for arg in node.args)
         null, bad = self.flags(a, b)
         zero = self.set(f"{b.code} == 0")
@@ -112,10 +112,10 @@ class Numbers(Writer):
         bad, up = a.bad, a.up
         if node.op == "neg" and up:
             up = self.set(f"not {up}")
-        if high > INT64_MAX:  # the smallest integer has no counterpart
+        if high > INT64_MAX:  # the smallest integer has no positive counterpart
             edge = self.set(f"{a.code} == np.int64({INT64_MIN})")
             if node.op == "abs" and (a.bad is None or up):
-                up = "True"  # what was out of range has a magnitude out of range
+                up = "True"  # the magnitude of a value out of range is out of range, too
             else:
                 up = "True" if bad is None else None
             bad = self.set(either((bad, edge)) or "False")
@@ -130,7 +130,7 @@ class Numbers(Writer):
         return self._whole(node, "np.ceil", "-")
 
     def _whole(self, node: Node, function: str, sign: str) -> Value:
-        """Floor or ceiling; of a scaled integer, floor division, from the other side for the ceiling."""
+        """Floor or ceiling; of a scaled integer, floor division, with both signs changed for the ceiling."""
         a, source = self.value(node.args[0]), node.args[0].typed
         if source.kind == "decimal":
             return derived(a, code=self.set(f"{sign}(({sign}{a.code}) // np.int64({10**source.scale}))"))

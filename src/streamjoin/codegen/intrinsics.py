@@ -1,4 +1,4 @@
-"""What Numba does not offer by itself, and scalar building blocks, each the size of a formula."""
+"""Intrinsics that Numba lacks, and scalar building blocks, each the size of a formula."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from streamjoin.codegen.jit import inner
 from streamjoin.codegen.records import RecordType
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
-FARTHEST = float(np.float32(1e19))  # coordinates end here: their squares are still finite in float32
-ENDLESS = 9.2e18  # integers from here on are the ends of 64 bits, which stand for no end
+FARTHEST = float(np.float32(1e19))  # the largest coordinate: its square is still finite in float32
+ENDLESS = 9.2e18  # integers from here on are the limits of 64 bits, which stand for an unbounded end
 
 
 @inner(forceinline=True)
 def full_number(newest, low):
-    """The tuple number whose low half is `low`, given one that is less than 2**32 above it."""
+    """The tuple number whose low half is `low`, given a number that is less than 2**32 above it."""
     return newest - np.int64(np.uint32(np.uint32(newest) - low))
 
 
@@ -46,14 +46,14 @@ def up32(low, high):
 
 @inner(forceinline=True)
 def truncated_div(a, b):
-    """a / b towards zero; b is neither 0 nor -1 (the hardware traps on the smallest integer by -1)."""
+    """a / b, rounded towards zero. b must be neither 0 nor -1: the hardware traps on the smallest integer by -1."""
     quotient = a // b
     return quotient + 1 if quotient * b != a and (a < 0) != (b < 0) else quotient
 
 
 @inner(forceinline=True)
 def to_int64(value):
-    """A float towards zero as Spark casts it: NaN is 0, beyond the edge is the edge."""
+    """A float rounded towards zero, as Spark casts it: NaN is 0, a value out of range is the nearest limit."""
     if value != value:
         return np.int64(0)
     if value >= 9223372036854775808.0:
@@ -74,7 +74,7 @@ def mix(seed, value):
 
 @inner(forceinline=True)
 def coordinate(value, origin):
-    """A value on the axis of a dimension: monotone, so that what is below stays below; NaN is above everything."""
+    """A value on the axis of a dimension. Monotone: the order of values is kept; NaN is above everything."""
     if value != value:
         return np.float32(FARTHEST)
     return np.float32(min(max(value - origin, -FARTHEST), FARTHEST))
@@ -82,14 +82,14 @@ def coordinate(value, origin):
 
 @inner(forceinline=True)
 def axis(value):
-    """A value where NaN is above everything, as infinity is, and so are integers that stand for no end."""
+    """A value where NaN, and an integer that stands for an unbounded end, are above everything, as infinity is."""
     wide = np.inf if value != value else np.float64(value)
     return np.inf if wide >= ENDLESS else -np.inf if wide <= -ENDLESS else wide
 
 
 @intrinsic
 def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
-    """Asks for the cache line of array[index], which will be read soon."""
+    """Prefetches the cache line of array[index]."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         data = context.make_array(sig.args[0])(context, builder, args[0]).data
@@ -137,7 +137,7 @@ mul_checked = _checked("*", "smul_with_overflow")
 
 @intrinsic
 def call(typingctx: Any, address: Any, job: Any) -> Any:
-    """Calls the int64(int64) function at an address: the kernels of an access path, and those of a predicate."""
+    """Calls the int64(int64) function at an address: a kernel of an access path or of a predicate."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         function = builder.inttoptr(args[0], ir.FunctionType(ir.IntType(64), [ir.IntType(64)]).as_pointer())
@@ -158,7 +158,7 @@ def pointer(typingctx: Any, address: Any) -> Any:
 
 @typeof_impl.register(RecordType)
 def _record_type(record: Any, context: Any) -> Any:
-    """In compiled code a record class means its dtype."""
+    """In compiled code a record class stands for its dtype."""
     return types.DType(from_dtype(record.dtype))
 
 
@@ -188,7 +188,7 @@ def _array(context: Any, builder: Any, kind: Any, pointer: Any, *shape: Any) -> 
 
 @intrinsic
 def carray(typingctx: Any, pointer: Any, shape: Any, element: Any) -> Any:
-    """An array at a pointer, like `numba.carray`, which is compiled by itself for every type."""
+    """An array at a pointer, like `numba.carray`, which would be compiled separately for every type."""
     flat = isinstance(shape, types.Integer)
     size = types.int64 if flat else types.UniTuple(types.int64, len(shape))
     kind = types.Array(element.dtype, 1 if flat else len(shape), "C")
@@ -202,7 +202,7 @@ def carray(typingctx: Any, pointer: Any, shape: Any, element: Any) -> Any:
 
 @intrinsic
 def records_at(typingctx: Any, address: Any, count: Any, record: Any) -> Any:
-    """The array of so many records of a class at an address."""
+    """The array of `count` records of a class at an address."""
     kind = types.Array(record.dtype, 1, "C")
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -234,7 +234,7 @@ bytes_at = _values_at(types.uint8)
 
 @intrinsic
 def floats_at(typingctx: Any, address: Any, rows: Any, stride: Any) -> Any:
-    """The float32 array of so many rows of so many values at an address."""
+    """The float32 array of `rows` rows, `stride` values apart, at an address."""
     kind = types.Array(types.float32, 2, "C")
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -245,7 +245,7 @@ def floats_at(typingctx: Any, address: Any, rows: Any, stride: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def address_of(typingctx: Any, record: Any, name: Any) -> Any:
-    """Where a field of a record lies, by its name."""
+    """The address of a field of a record, by its name."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         offset = ir.Constant(_I64, record.offset(name.literal_value))

@@ -1,7 +1,7 @@
-"""Tells a person who waits that kernels are being compiled.
+"""The notice that kernels are being compiled.
 
-Compiling takes seconds, once per machine and predicate. A person at a terminal or in a notebook sees it; a program gets
-a record of the logger `streamjoin`.
+Compiling takes seconds, once per machine and predicate. A terminal or a notebook shows the notice; a program gets a
+record of the logger `streamjoin`.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import time
 
 from streamjoin.folders import cache_folder
 
-QUIET = 1.0  # seconds that nobody minds
+QUIET = 1.0  # seconds without a notice
 AGAIN = 5.0
 
 log = logging.getLogger(__name__.partition(".")[0])
 
 
 class Notice:
-    """Counts what is compiled, and speaks up after a second and then every few."""
+    """Counts compiled functions, and reports after a second and then every few seconds."""
 
     def __init__(self) -> None:
         self.compiled = 0
         self._since = self._told = 0.0
 
     def compiling(self, name: str) -> None:
-        """A function is about to be compiled."""
+        """Called before a function is compiled."""
         now = time.monotonic()
         log.debug("compiling %s", name)
         if not self.compiled:

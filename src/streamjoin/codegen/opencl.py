@@ -1,9 +1,10 @@
-"""From the statements of `codegen/emit.py` to OpenCL C on vectors of four: another notation, not another meaning.
+"""From the statements of `codegen/emit.py` to OpenCL C on vectors of four: another notation for the same meaning.
 
-What an operation means is told once, in `emit` and `numbers`, in a small part of Python: assignments of expressions of
-whole numbers (i, 64 bits), single (f) and double (d) floats and truths (b). Here each expression is given the type that
-Numba gives it and written with the type's vector operations. A truth is a vector of int, -1 or 0. Nothing is fused or
-reordered, integers wrap, NaN compares as IEEE 754 says: the emitted code has already asked for whatever else SQL wants.
+`emit` and `emit_numbers` define the meaning of operations once, in a small part of Python: assignments of expressions
+of integers (i, 64 bits), single (f) and double (d) floats and booleans (b). Here each expression gets the type that
+Numba gives it, and is written with the type's vector operations. A boolean is a vector of int, -1 or 0. Nothing is
+fused or reordered, integers wrap, NaN compares as in IEEE 754. The emitted code already contains whatever else SQL
+requires.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Code:
 
 
 class Translator:
-    """Translates the statements of one test. `columns` tells, for "p" and "w", the type of every array.
+    """Translates the statements of one test. `columns` has, for "p" and "w", the type of every array.
 
     >>> import numpy as np
     >>> translator = Translator({"p": (np.dtype("f4"),), "w": (np.dtype("f4"),)})
@@ -76,7 +77,7 @@ class Translator:
         self.lines: list[str] = []
         self._columns = columns
         self._types: dict[str, str] = {}
-        self._pairs: dict[str, tuple[str, str]] = {}  # results of checked operations: the value, whether it fits
+        self._pairs: dict[str, tuple[str, str]] = {}  # results of checked operations: the value, whether it overflowed
 
     def statements(self, lines: list[str]) -> None:
         """Translates assignments; the C statements are appended to `lines`."""
@@ -85,7 +86,7 @@ class Translator:
             self._assign(statement.targets[0].id, statement.value)
 
     def truth(self, code: str) -> str:
-        """An expression that is a truth."""
+        """An expression of type boolean."""
         found = self._code(ast.parse(code.strip(), mode="eval").body)
         assert found.type == "b", code
         return found.text
@@ -196,13 +197,13 @@ class Translator:
         raise AssertionError(f"no code for {name}")
 
     def _alike(self, a: Code, b: Code) -> tuple[Code, Code]:
-        """Both as the type in which Numba combines them."""
+        """Both operands in the type in which Numba combines them."""
         if a.type == b.type:
             return a, b
         kinds = {a.type, b.type}
         if "b" in kinds:
             kinds = (kinds - {"b"}) or {"b"}
-        zero = {code.type for code in (a, b) if code.number != 0}  # which a float of any size holds
+        zero = {code.type for code in (a, b) if code.number != 0}  # any float type holds zero
         if len(zero & kinds) == 1 and zero <= kinds:
             kinds = zero
         target = next(iter(kinds)) if len(kinds) == 1 else "d"

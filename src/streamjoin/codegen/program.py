@@ -1,7 +1,7 @@
-"""From an analysed predicate to compiled kernels: what reads which columns, and the text of the generated modules.
+"""From an analysed predicate to compiled kernels: the columns that each kernel reads, and the text of the modules.
 
 A generated module is a head (`matches` for a predicate, `DIMS` for a scan) in front of the unchanged text of a kernel
-from `access/`; it is content-addressed, so that the next process finds it compiled.
+from `access/`. It is content-addressed, so the next process finds it compiled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from streamjoin.predicate.tree import OTHER, Node, brief, columns, walk
 from streamjoin.predicate.types import Type
 
 JIT, INTRINSICS = f"{PACKAGE}.codegen.jit", f"{PACKAGE}.codegen.intrinsics"
-# Kernels of the rooms above, which generated text imports or repeats, are known here by their names alone.
+# Generated text imports or repeats kernels of folders that this one may not import: they are known here by name only.
 ARRIVE, RECORDS = f"{PACKAGE}.intake.arrive", f"{PACKAGE}.access.records"
 REFINE, STAND_INS = f"{PACKAGE}.access.refine", f"{PACKAGE}.access.stand_ins"
 
@@ -62,7 +62,7 @@ def {name}_columns(address):
     return ({views})
 
 """
-UNDERFLOW = 1e-30  # what a product of small numbers may lose by vanishing
+UNDERFLOW = 1e-30  # the largest error by underflow of a product of small numbers
 INLINE = '@inner(error_model="numpy", forceinline=True)'
 
 
@@ -76,11 +76,7 @@ class Part:
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        if self.role == "valid" or self.type.kind == "bool":
-            return np.dtype(np.bool_)
-        if self.type.kind in ("int", "float"):
-            return np.dtype(f"{self.type.kind}{self.type.bits}")
-        return np.dtype(np.int32 if self.type.kind == "date" else np.int64)
+        return np.dtype(np.bool_ if self.role == "valid" else self.type.stored)
 
 
 @dataclass(frozen=True)
@@ -90,7 +86,7 @@ class PairCode:
     lines: list[str]  # statements, of which the first `cheap` are all that the plain conjuncts need
     cheap: int
     plain: list[str]
-    costly: list[tuple[int, Value]]  # by fault code: to be asked only about pairs in the window
+    costly: list[tuple[int, Value]]  # by fault code: to be evaluated only for pairs in the window
 
 
 def type_name(dtype: np.dtype[Any]) -> str:
@@ -99,7 +95,7 @@ def type_name(dtype: np.dtype[Any]) -> str:
 
 
 def head() -> str:
-    """What a generated module imports for the code of predicates."""
+    """The imports of a generated module with code of predicates."""
     return f"""\
 import numpy as np
 
@@ -111,14 +107,14 @@ from {JIT} import inner, njit, on_demand
 
 
 def kernel_text(kernel: str) -> str:
-    """The text of a kernel module without what a generated head supplies."""
+    """The text of a kernel module without the definitions that a generated head supplies."""
     supplied = (f"from {STAND_INS} import", "from __future__")
     lines = inspect.getsource(import_module(kernel)).splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith(supplied))
 
 
 def _columns_text(name: str, parts: tuple[Part, ...]) -> str:
-    """What the predicate reads of tuples, as a tuple of arrays."""
+    """The columns that the predicate reads, as a tuple of arrays."""
     at = "carray(pointer(columns[{}].start), (1 << 60,), np.{})"
     views = "".join(f"{at.format(k, type_name(part.dtype))}, " for k, part in enumerate(parts))
     return COLUMNS.format(name=name, count=len(parts), views=views)
@@ -144,7 +140,7 @@ def parts_of(
 
 
 def slots_of(side: str, parts: tuple[Part, ...], array: str, index: str) -> dict[tuple[str, str], Slot]:
-    """Where generated code finds the columns of a side, in a tuple of arrays."""
+    """The slots of a side's columns in a tuple of arrays, for generated code."""
     places = {(part.column, part.role): f"{array}[{k}][{index}]" for k, part in enumerate(parts)}
     slots = {}
     for part in parts:
@@ -165,13 +161,13 @@ class Program:
 
     @cached_property
     def entry(self) -> dict[str, tuple[Part, ...]]:
-        """By side: what `prepare` reads, all of the predicate's columns with their validity."""
+        """By side: the arrays that `prepare` reads, all of the predicate's columns with their validity."""
         names = columns(self.analysis.tree)
         return {side: self._parts(side, names, frozenset()) for side in "rs"}
 
     @cached_property
     def stored(self) -> dict[str, tuple[Part, ...]]:
-        """By side: what the exact test reads. Columns whose null rules out a match are never null here."""
+        """By side: the arrays that the exact test reads. A column whose null rules out a match is never null here."""
         names = columns(*self.analysis.exact)
         return {side: self._parts(side, names, self.analysis.strict) for side in "rs"}
 
@@ -214,17 +210,17 @@ class Program:
 
     @property
     def calls_python(self) -> bool:
-        """Is there a Python function in it, which may raise what it likes?"""
+        """Does it contain a Python function, which may raise any exception?"""
         return any(node.op == "function" for node in walk(self.analysis.tree))
 
     @property
     def scan_dims(self) -> int:
-        """Two-sided dimensions; they come first. A one-sided one lets too much through to be worth a scan's while."""
+        """The number of two-sided dimensions; they come first. A one-sided one narrows too little to pay in a scan."""
         return sum(dimension.two_sided for dimension in self.dimensions)
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What a fault code means: code k is a failure in the k-th text, counted from 1."""
+        """The texts of fault codes: code k, counted from 1, is a failure in the k-th text."""
         nodes = (*self.analysis.exact, *self.analysis.filters["r"], *self.analysis.filters["s"])
         keys = tuple(f"{brief(r)} = {brief(s)}" for r, s in self.analysis.equalities)
         return (*(brief(node) for node in nodes), *keys)
@@ -237,8 +233,8 @@ class Program:
     def match_text(self, probing: str) -> str:
         """The exact test: `matches` over the stored columns of both sides.
 
-        Comparisons are evaluated together, without branches; functions, those of the C library too, and what may
-        overflow only where they hold.
+        Comparisons are evaluated together, without branches. Functions, including those of the C library, and
+        operations that may overflow are evaluated only where the comparisons hold.
         """
         pair = self.pair_code(probing)
         lines = pair.lines
@@ -246,7 +242,7 @@ class Program:
         if pair.costly:
             if pair.plain:
                 lines.insert(pair.cheap, f"    if not ({result}):\n        return False")
-            for _, value in pair.costly:  # a false one decides, whatever the others are
+            for _, value in pair.costly:  # one that is false decides, even if another one is bad
                 lines.append(f"    if not ({value.code} | ({value.bad or 'False'})):\n        return False")
             for code, value in pair.costly:
                 if value.bad is not None:
@@ -258,7 +254,7 @@ class Program:
         return "\n".join([*function, "\n", INLINE, "def fetch(w, j):", *(asked or ["    pass"])]) + "\n"
 
     def pair_code(self, probing: str) -> PairCode:
-        """What the exact test computes of tuple i of columns p and stored tuple j of columns w."""
+        """The exact test of tuple i of columns p and stored tuple j of columns w."""
         emitter = Emitter(self._pair_slots(probing))
         costly = self._costly(probing)
         plain = [emitter.truth(node).code for code, node in enumerate(self.analysis.exact, 1) if code not in costly]
@@ -275,7 +271,8 @@ class Program:
         return slots | slots_of(stored, self.stored[stored], "w", "j")
 
     def _costly(self, probing: str) -> dict[int, Node]:
-        """Conjuncts, by code, asked last and in the window only: functions, what may overflow, what is slow."""
+        """By code: conjuncts that are evaluated last, for pairs in the window only: functions, those that may overflow,
+        slow ones."""
         emitter = Emitter(self._pair_slots(probing))
         return {
             code: node
@@ -286,9 +283,9 @@ class Program:
         }
 
     def compute_text(self, side: str) -> str:
-        """For each arrival: is it worth keeping, its box, its key hash; and the widest box of all that are kept.
+        """For each arrival: whether it can match anything, its box, its key hash; and the widest box of those kept.
 
-        A store orders by the lower corners, `coord`; by the upper ones where there are no lower.
+        A segment orders by `coord`: the lower corners, or the upper ones where there are no lower ones.
         """
         parts = self.entry[side]
         emitter = Emitter(slots_of(side, parts, "columns", "i"), indent=" " * 8)
@@ -321,7 +318,7 @@ class Program:
         return "\n".join(lines) + "\n"
 
     def _filter(self, emitter: Emitter, side: str) -> None:
-        """Goes on with the next row where this one can match nothing, by itself."""
+        """Skips a row that its own values keep from matching anything."""
         analysis, emit = self.analysis, emitter.lines.append
         for k, part in enumerate(self.entry[side]):
             if part.role == "valid" and (side, part.column) in analysis.strict:
@@ -346,13 +343,13 @@ class Program:
         emitter.lines.append(f"        key[{index}] = np.uint32({seed} >> np.uint64(32))")
 
     def _refuse(self, emitter: Emitter, value: Value, code: int, unless_ordered: bool = False) -> None:
-        """Reports an arrival whose value is out of range; not if it still compares rightly with what is in range."""
+        """Reports an arrival whose value is out of range, unless it still compares correctly with values in range."""
         if value.bad is not None and not (unless_ordered and value.up):
             emitter.lines.append(f"        if {value.bad}:\n            if fault[0] == 0:")
             emitter.lines.append(f"                fault[0], fault[1] = {code}, i\n            continue")
 
     def _bound(self, emitter: Emitter, linear: Linear, direction: int) -> str:
-        """The end of an interval as float64, moved outwards by its slack, without limit where it cannot be computed."""
+        """The end of an interval as float64, moved outwards by its slack; unbounded where it cannot be computed."""
         parts, sizes, bad = [f"{linear.constant!r}"] if linear.constant else [], [f"{linear.size!r}"], []
         for factor, node in linear.terms:
             value = emitter.value(node)
@@ -372,7 +369,7 @@ class Program:
         return code
 
     def _key_parts(self, emitter: Emitter, node: Node) -> list[str]:
-        """64-bit patterns that are equal for equal values: one zero, one NaN."""
+        """64-bit patterns that are equal for equal values: zeros are one value, and so are NaNs."""
         assert node.type is not None
         if node.type.kind in ("string", "binary"):
             return [f"np.uint64({half})" for half in emitter.halves(node)]

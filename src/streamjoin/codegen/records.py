@@ -9,8 +9,8 @@
     send(message)               # compiled code takes a record, an array of them, or an address:
                                 # codegen.intrinsics.record_at(address, Message)
 
-A class that inherits from another one has the fields of its base first, at the same offsets: code that knows the base
-alone may read it. Pass addresses where a call from Python must be quick.
+A class that inherits from another one has the fields of its base first, at the same offsets, so code for the base can
+read it. Pass addresses where a call from Python must be fast.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class RecordType(type):
 
 
 class Record(metaclass=RecordType):
-    """What all records have.
+    """The base class of records.
 
     A field is annotated with a record class, or with `Annotated[type for mypy, type for NumPy]`. The latter is a dtype
     or a record class, or a tuple of one of these and the lengths of an array.
@@ -107,5 +107,5 @@ def address(array: Array | Record) -> int:
 
 
 def words(records: Array) -> memoryview:
-    """Records in an array as words: Python reads and writes one much quicker by its index than by its name."""
+    """Records in an array as words: Python reads and writes a word much faster by its index than by its name."""
     return memoryview(records.view(np.int64))  # type: ignore[arg-type]

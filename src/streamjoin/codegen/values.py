@@ -1,4 +1,4 @@
-"""What emitted code computes: a value and its flags, and the writer of statements that both halves of `emit` share."""
+"""Values of emitted code and their flags, and the writer of statements that `emit` and `emit_numbers` share."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from streamjoin.predicate.tree import Node
-from streamjoin.predicate.types import Type
+from streamjoin.predicate.types import range_of as range_of
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-INLINE = 64  # flags whose text is longer get a variable: text in text in text would double each time
+INLINE = 64  # flags with longer text get a variable; nested text would double at each level
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,15 @@ class Value:
     code: str
     null: str | None = None
     bad: str | None = None
-    low: int = INT64_MIN  # of integers: what values are possible
+    low: int = INT64_MIN  # of integers: the range of possible values
     high: int = INT64_MAX
     constant: bool = False
-    up: str | None = None  # where bad: whether the true result lies above; known for a single operation only
+    up: str | None = None  # if bad: whether the true result lies above the range; known for a single operation only
 
 
 @dataclass(frozen=True)
 class Slot:
-    """Where a column is found: expressions for its value, its validity if it may be null, a digest's second half."""
+    """Expressions for a column: its value, its validity if it may be null, the second half of a digest."""
 
     code: str
     valid: str | None = None
@@ -38,14 +38,14 @@ class Slot:
 
 
 def digest(value: str | bytes) -> tuple[int, int]:
-    """A string as a 128-bit name in two signed halves: it stands for the string in comparisons."""
+    """A 128-bit digest in two signed halves, which stands for a string in comparisons."""
     data = value.encode() if isinstance(value, str) else value
     high, low = struct.unpack("<qq", hashlib.blake2b(data, digest_size=16).digest())
     return high, low
 
 
 class Writer(ABC):
-    """Collects statements. What a node means is told by those who derive from it."""
+    """Collects statements. Subclasses define the meaning of nodes."""
 
     def __init__(self, indent: str) -> None:
         self.lines: list[str] = []
@@ -54,10 +54,10 @@ class Writer(ABC):
 
     @abstractmethod
     def value(self, node: Node) -> Value:
-        """The node's value, emitting what computes it."""
+        """The node's value; emits the statements that compute it."""
 
     def set(self, code: str) -> str:
-        """The variable holding the value of an expression: the same one for the same expression."""
+        """The variable with the value of an expression: the same variable for the same expression."""
         if code not in self._names:
             name = f"v{len(self._names) + 1}"
             self._names[code] = name
@@ -70,28 +70,15 @@ class Writer(ABC):
         return self.set(code) if code is not None and len(code) > INLINE else code
 
     def flags(self, *values: Value) -> tuple[str | None, str | None]:
-        """Null and bad of what is computed from all of them."""
+        """The flags null and bad of a value that is computed from these."""
         if len(values) == 1:
             return values[0].null, values[0].bad
         return self.any(value.null for value in values), self.any(value.bad for value in values)
 
 
 def derived(a: Value, code: str, low: int = INT64_MIN, high: int = INT64_MAX) -> Value:
-    """Another value with the same flags. Which way it was out of range does not carry over."""
+    """Another value with the same flags. The direction in which it was out of range is lost."""
     return Value(code, a.null, a.bad, low, high)
-
-
-def range_of(t: Type) -> tuple[int, int]:
-    """The integers that a type's values are stored as."""
-    if t.kind == "int":
-        return -(2 ** (t.bits - 1)), 2 ** (t.bits - 1) - 1
-    if t.kind == "date":
-        return -(2**31), 2**31 - 1
-    if t.kind == "decimal" and t.precision <= 18:
-        return -(10**t.precision) + 1, 10**t.precision - 1
-    if t.kind == "bool":
-        return 0, 1
-    return INT64_MIN, INT64_MAX
 
 
 def either(flags: Iterable[str | None]) -> str | None:

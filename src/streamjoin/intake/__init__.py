@@ -1,1 +1,1 @@
-"""Rows in: any table becomes checked columns, and columns become boxes, keys and places."""
+"""Rows in: any table becomes checked columns, and columns become boxes, keys and times."""

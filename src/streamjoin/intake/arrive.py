@@ -1,8 +1,8 @@
-"""What happens to arrivals before they meet anybody: boxes and keys, their bounds in time, their place on a tape.
+"""The compiled preparation of small batches: boxes and keys, bounds in time, the copy to a tape.
 
-Small batches come by the thousand in a second, and what is twenty calls of NumPy's is slow when nothing of it is in the
-cache. So a batch is described by a record, mostly of addresses, and one call does it all. Arrow's C data interface says
-where the columns of a record batch lie.
+Small batches may come at thousands per second. Twenty calls of NumPy's are slow when their code is not in the cache. So
+a record, mostly of addresses, describes a batch, and one call does everything. Arrow's C data interface gives the
+addresses of the columns of a record batch.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ TIME = -1  # the slot of a time column
 
 
 class Field(Record):
-    """Which column of an exported batch is read, and for what."""
+    """A column of an exported batch, and its use."""
 
     child: Word
     each: Word  # bytes of a value
-    slot: Word  # of the predicate's columns, or TIME
+    slot: Word  # among the predicate's columns, or TIME
 
 
 class Arrivals(Record):
-    """A batch on its way in: what a predicate's `prepare` reads and writes,"""
+    """A batch on its way in, as a predicate's `prepare` reads and writes it."""
 
     rows: Word
     dims: Word
@@ -43,11 +43,11 @@ class Arrivals(Record):
     width: Address
     key: Address
     fault: Address  # int64 (FAULT_WORDS)
-    columns: Address  # int64: where the predicate's columns begin
+    columns: Address  # int64: the addresses of the predicate's columns
 
 
 class Plain(Arrivals):
-    """and what else becomes of one that is taken as it lies in Arrow's memory."""
+    """A batch that is read directly from Arrow's memory."""
 
     prepare: Address  # the predicate's function
     exported: Address  # ArrowArray: the batch
@@ -56,15 +56,15 @@ class Plain(Arrivals):
     room: Word  # rows that the arrays here have room for
     lower: Word  # the window
     upper: Word
-    mark: Address  # Mark: how far the stream has come
+    mark: Address  # Mark: the progress of the stream
     stored: Address  # int64: which of the columns the exact test reads
     stored_count: Word
     first: Word  # the first tuple's number
     newest: Word  # the latest time of the batch
     batch: Batch
-    tape: Address  # Stored: where it is written to, with workers
+    tape: Address  # Stored: the tape to which it is written, with workers
     keeper: Address  # Keeper: who keeps the rows for results; 0 if somebody else does
-    nulls: Word  # have these rows nulls where the predicate does not look?
+    nulls: Word  # do the kept rows have nulls in columns that the predicate does not read?
 
 
 @inner(forceinline=True)
@@ -89,25 +89,25 @@ def keys_at(address, count):
 
 @inner
 def locate(plain):
-    """Finds the columns in an exported batch, whose owner holds the memory. False if they have nulls."""
+    """Reads the columns' addresses from an exported batch, whose owner holds the memory. False if they have nulls."""
     array, columns = record_at(plain.exported, ArrowArray), words_at(plain.columns, 1 << 60)
     children, fields = words_at(array.children, array.n_children), records_at(plain.fields, plain.field_count, Field)
     nulls = False
     for k in range(plain.field_count):
         child = record_at(children[fields[k].child], ArrowArray)
         nulls |= has_null(child, child.offset + array.offset, array.length)
-        place = first_of(array, child, fields[k].each)
+        start = first_of(array, child, fields[k].each)
         if fields[k].slot == TIME:
-            plain.batch.at = place
+            plain.batch.at = start
         else:
-            columns[fields[k].slot] = place
+            columns[fields[k].slot] = start
     plain.rows = array.length
     return not nulls
 
 
 @inner
 def prepare(plain, address):
-    """Boxes, keys, bounds and numbers. False if some row is late or does not count: then nothing has been done."""
+    """Boxes, keys, bounds and numbers. False, without an effect, if a row is late or can match nothing."""
     n, batch, mark = plain.rows, plain.batch, record_at(plain.mark, Mark)
     at, keep = words_at(batch.at, n), flags_at(plain.keep, n)  # written by `prepare`, and free until then
     if find_late(at, mark.newest, mark.max_delay, mark.promised, keep):
@@ -130,13 +130,13 @@ def prepare(plain, address):
 
 @inner
 def take(plain, address):
-    """An exported batch of at least one row, ready to be stored and to probe. False if it is not plain."""
+    """Prepares an exported batch of at least one row for storing and probing. False if it needs the general path."""
     return locate(plain) and prepare(plain, address)
 
 
 @inner
 def hand_on(plain, taken):
-    """Has the rows of a batch that was taken kept, and lets go of it."""
+    """Copies the rows of a batch that was taken for results, and releases the batch."""
     if taken and plain.keeper:
         keeper = record_at(plain.keeper, Keeper)
         keeper.exported, keeper.first = plain.exported, plain.first
@@ -147,7 +147,7 @@ def hand_on(plain, taken):
 
 @on_demand
 def write_down(address):
-    """Puts an exported batch beyond the head of its tape. 0 if it is not plain: nothing has been done."""
+    """Writes an exported batch behind the head of its tape. 0, without an effect, if it needs the general path."""
     plain = record_at(address, Plain)
     if not hand_on(plain, take(plain, address)):
         return 0

@@ -11,12 +11,12 @@ from streamjoin.intake.frames import KINDS, is_foreign_frame, to_arrow
 
 
 def as_table(side: str, data: Any, schema: pa.Schema) -> pa.Table:
-    """What was pushed to a side, as an Arrow table of exactly its schema."""
+    """A pushed batch as an Arrow table of exactly the side's schema."""
     if isinstance(data, dict):
         data = _from_dict(side, data, schema)
     elif not isinstance(data, (pa.Table, pa.RecordBatch)) and not is_foreign_frame(data):
         raise SchemaError(f"push_{side} takes {KINDS}, or a dict of arrays, not a {type(data).__name__}")
-    # A frame that can be copied can be changed by its owner; the rows are needed as they are.
+    # The owner may change a frame later; the join needs the rows as they are now.
     mutable = is_foreign_frame(data) and hasattr(data, "copy")
     table = to_arrow(data.copy() if mutable else data, f"the batch for {side}")
     if table.schema.equals(schema):
@@ -36,7 +36,7 @@ def as_table(side: str, data: Any, schema: pa.Schema) -> pa.Table:
 
 
 def as_batch(data: Any, schema: pa.Schema) -> pa.RecordBatch | None:
-    """What was pushed to a side, if it is one record batch of exactly its schema as it is."""
+    """The pushed batch if it is a record batch of exactly the side's schema, otherwise None."""
     if isinstance(data, pa.Table):
         batches = data.to_batches() if data.num_rows else []
         data = batches[0] if len(batches) == 1 else None
@@ -48,7 +48,7 @@ def _differences(side: str, fields: list[tuple[pa.Field, pa.Field]]) -> str:
 
 
 def _same_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Can values of one type become those of the other without a change of meaning? That all fit is another matter."""
+    """Can values of one type become values of the other without a change of meaning? (Some may still not fit.)"""
     return pa.types.is_null(given) or _kind(given) == _kind(wanted)
 
 
@@ -86,12 +86,12 @@ def _from_dict(side: str, data: dict[str, Any], schema: pa.Schema) -> pa.Table:
 
 
 def _array(values: Any, t: pa.DataType) -> pa.Array:
-    """Values as an Arrow array. Arrow would cut the fraction off a Python float without a word."""
+    """Values as an Arrow array. Arrow would drop the fraction of a Python float silently."""
     if pa.types.is_integer(t) and isinstance(values, (list, tuple)):
         for row, value in enumerate(values):
             if isinstance(value, float) and not value.is_integer():
                 raise pa.ArrowInvalid(f"{value!r} in row {row} is no whole number")
-    # An array or a pandas series belongs to its owner, who may change it; the rows are needed as they are.
+    # The owner may change an array or a pandas series later; the join needs the values as they are now.
     return pa.array(values.copy() if hasattr(values, "copy") else values, t)
 
 

@@ -1,4 +1,4 @@
-"""Arrow columns as the arrays that kernels read."""
+"""From Arrow columns to the arrays that kernels read."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from streamjoin.codegen.program import Part
 from streamjoin.codegen.records import Array
 from streamjoin.codegen.values import digest
 from streamjoin.errors import DataError
-from streamjoin.predicate.types import Type
+from streamjoin.predicate.types import Type, to_arrow
 
-FEW = 64  # texts that Arrow would take longer to sort out than Python takes to look them up
+FEW = 64  # texts up to which a lookup in Python is faster than Arrow's dictionary encoding
 
 
 def physical_columns(table: pa.Table, parts: tuple[Part, ...], side: str) -> tuple[Array, ...]:
-    """The arrays for a side's parts, in order. Nulls hold zero; the validity says where."""
+    """The arrays for a side's parts, in order. Nulls hold zero; the validity marks them."""
     ready: dict[str, dict[str, Array]] = {}
     found = []
     for part in parts:
@@ -42,7 +42,7 @@ def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def as_numpy(array: pa.Array) -> Array:
-    """The values of a boolean or fixed-width array, nulls as whatever lies there.
+    """The values of a boolean or fixed-width array; those of nulls are undefined.
 
     Arrow's own to_numpy() imports pandas where it is installed, which takes longer than a small join.
     """
@@ -65,7 +65,7 @@ def _dtype(t: pa.DataType) -> np.dtype[Any]:
 
 
 def cast(array: pa.Array, t: pa.DataType) -> pa.Array:
-    """The array as another type. Arrow takes its time even where there is nothing to do, and small batches are many."""
+    """The array as another type. Arrow's cast takes long even if the type is the same, and small batches are many."""
     return array if array.type == t else array.cast(t)
 
 
@@ -95,20 +95,15 @@ def _without_view(t: pa.DataType) -> pa.DataType:
 
 @lru_cache
 def lies_as(t: pa.DataType, wanted: Type) -> bool:
-    """Does an Arrow column of this type lie in memory as the array that a predicate reads for that one?"""
-    if wanted.kind in ("int", "float"):
-        number = pa.types.is_integer(t) or pa.types.is_floating(t)
-        return bool(number and _dtype(t) == np.dtype(f"{wanted.kind}{wanted.bits}"))
+    """Does an Arrow column of this type have the memory layout that a predicate reads for that type?"""
     if wanted.kind == "timestamp":
         return bool(pa.types.is_timestamp(t) and t.unit == wanted.unit)
-    if wanted.kind == "interval":
-        return bool(pa.types.is_duration(t) and t.unit == wanted.unit)
-    return bool(wanted.kind == "date" and pa.types.is_date32(t))
+    return wanted.kind in ("int", "float", "interval", "date") and bool(t == to_arrow(wanted))
 
 
 def roles_of(array: pa.Array, part: Part, side: str) -> dict[str, Array]:
-    """A column's arrays, by what they say of it."""
-    if pa.types.is_dictionary(array.type) and array.dictionary.null_count:  # which no index tells
+    """A column's arrays, by role."""
+    if pa.types.is_dictionary(array.type) and array.dictionary.null_count:  # the indices do not show these nulls
         array = array.dictionary_decode()
     valid = np.ones(len(array), np.bool_)
     if array.null_count:
@@ -144,17 +139,11 @@ def _values(array: pa.Array, t: Type) -> Array:
         return _unscaled(array, t)
     if t.kind == "timestamp":
         array = cast(array, pa.timestamp(t.unit, array.type.tz))
-    elif t.kind == "interval":
-        array = cast(array, pa.duration(t.unit))
-    elif t.kind == "date":
-        array = cast(array, pa.date32())
-    elif t.kind == "int":
-        array = cast(array, getattr(pa, f"int{t.bits}")())
-    elif t.kind == "float":
-        array = cast(array, pa.float64() if t.bits == 64 else pa.float32())
+    else:
+        array = cast(array, to_arrow(t))
     if array.null_count:
-        plain = {"timestamp": pa.int64(), "interval": pa.int64(), "date": pa.int32()}.get(t.kind, array.type)
-        array = array.view(plain).fill_null(False if t.kind == "bool" else 0)
+        whole = array if t.kind == "bool" else array.view(pa.from_numpy_dtype(t.stored))
+        array = whole.fill_null(False if t.kind == "bool" else 0)
     return as_numpy(array)
 
 
@@ -207,12 +196,12 @@ def ticks_of(array: pa.Array, name: str, unit: str) -> Array:
 
 
 def show_time(value: int, unit: str) -> str:
-    """A count of ticks as the time it stands for."""
+    """The time that a count of ticks stands for."""
     return str(value) if unit == "int" else str(np.array(value, f"M8[{unit}]"))
 
 
 def show(value: Any, t: Type) -> str:
-    """A stored value as its user knows it."""
+    """A stored value as the user gave it."""
     if t.kind == "timestamp":
         return show_time(int(value), t.unit)
     if t.kind == "date":

@@ -1,9 +1,9 @@
-"""Small batches, straight from Arrow's memory, for one compiled call.
+"""Small batches, read directly from Arrow's memory, for one compiled call.
 
 Preparing a batch column by column takes a third of a millisecond when its code is not in the cache, whatever its size:
-too long for batches of four. Numbers and times are read where Arrow has them. Columns that the predicate reads in
-another form (text by its digests, booleans as bytes, decimals as integers) are converted first. Batches with nulls
-there, and rows that are late or cannot match, take the long way.
+too long for batches of four. The call reads numbers and times in Arrow's memory. Columns that the predicate reads in
+another form (text by its digests, booleans as bytes, decimals as integers) are converted first. Batches with nulls in
+these columns, and with rows that are late or cannot match, take the general path.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FIRST, NEWEST, MARK, KEEPER, NULLS = (Plain.word(name) for name in ("first", "ne
 
 
 class Addressed(Protocol):
-    """What has a record that compiled code reads."""
+    """Something whose record compiled code reads."""
 
     @property
     def address(self) -> int: ...
@@ -40,14 +40,14 @@ class Addressed(Protocol):
 
 @dataclass(frozen=True)
 class Converted:
-    """A column that the predicate does not read as Arrow has it."""
+    """A column that the predicate reads in another form than Arrow's."""
 
     child: int
     part: Part  # any of its parts
     into: dict[str, Array]  # by role
 
     def convert(self, column: pa.Array, side: str) -> bool:
-        """Writes the values of a batch down. False if some are null."""
+        """Writes the values of a batch in the predicate's form. False if some are null."""
         roles = roles_of(column, self.part, side)
         for role, array in self.into.items():
             array[: len(column)] = roles[role]
@@ -55,10 +55,10 @@ class Converted:
 
 
 class Direct:
-    """The short way in of one side: a record that describes its batches, and the arrays behind it."""
+    """The direct path of one side: a record that describes its batches, and the arrays behind it."""
 
     def __init__(self, plan: Plan, intake: Intake, side: int, tape: int = 0) -> None:
-        """Check `serves` before. `tape`: the address of the one it leads to."""
+        """Only if it `serves`. `tape`: the address of the tape to write to."""
         name = SIDES[side]
         program, differences = intake.program, plan.window.differences(name)
         assert differences is not None
@@ -116,7 +116,7 @@ class Direct:
 
     @staticmethod
     def serves(plan: Plan, side: int) -> bool:
-        """Are times in the joint unit, the window a range of differences?"""
+        """Are times in the joint unit, and is the window a range of differences?"""
         schema, name = plan.schemas[SIDES[side]], plan.times.get(SIDES[side])
         if name is None or plan.lifetimes is not None or plan.window.differences(SIDES[side]) is None:
             return False
@@ -126,9 +126,9 @@ class Direct:
     def describe(
         self, batch: pa.RecordBatch | PackedRows, watermark: Watermark, first: int, keeper: Addressed | None = None
     ) -> bool:
-        """Exports a batch whose first tuple has a number, for the compiled call that follows. False if it is too long.
+        """Exports a batch, whose first tuple is number `first`, for the compiled call that follows. False: too long.
 
-        Which tuples are late is decided by the watermark. `keeper`: has a Keeper, with room for the rows.
+        The watermark decides which tuples are late. `keeper`: has a Keeper, with room for the rows.
         """
         if not 0 < batch.num_rows <= MOST or not self._intake.anchored or not self._convert(batch):
             return False
@@ -138,7 +138,7 @@ class Direct:
         return True
 
     def _convert(self, batch: pa.RecordBatch | PackedRows) -> bool:
-        """Writes down what the predicate reads in another form. False if the long way has to tell what is wrong."""
+        """Converts the columns that need it. False if the general path has to report what is wrong."""
         try:
             return all(column.convert(batch.column(column.child), self._side) for column in self._converted)
         except DataError:
@@ -146,7 +146,7 @@ class Direct:
 
     @property
     def columns(self) -> tuple[Array, ...]:
-        """What the exact test reads of the batch that was taken last; its owner holds the memory."""
+        """The columns for the exact test of the batch that was taken last; its owner holds the memory."""
         own, rows = self._own, int(self.record.rows)
         return tuple(
             _array_at(int(start), dtype, rows) for start, dtype in zip(own["start"], self._dtypes, strict=False)
@@ -159,15 +159,15 @@ class Direct:
 
     @property
     def nulls(self) -> bool | None:
-        """Do its rows have nulls? None if nobody was to keep them."""
+        """Do its rows have nulls? None if no keeper was given."""
         return self.words[NULLS] != 0 if self._kept else None
 
     @property
     def newest(self) -> int:
-        """The latest time of the batch that was described last, once it was taken."""
+        """The latest time of the batch that was described last; valid if it was taken."""
         return self.words[NEWEST]
 
 
 def _array_at(start: int, dtype: np.dtype[Any], count: int) -> Array:
-    """Memory that somebody else holds, as an array of its own."""
+    """A copy, as an array, of memory that another object owns."""
     return np.frombuffer(ctypes.string_at(start, count * dtype.itemsize), dtype)

@@ -1,4 +1,4 @@
-"""Arrow's C data interface: where the columns of a record batch lie, for compiled code."""
+"""Arrow's C data interface: the addresses of a record batch's columns, for compiled code."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class ArrowArray(Record):
     buffers: Address
     children: Address
     dictionary: Address
-    release: Address  # function; 0 once it was called
+    release: Address  # function; 0 after it was called
     private_data: Address
 
 
 class Keeper(Record):
-    """Who copies the rows of an exported batch to keep them."""
+    """A function that copies the rows of an exported batch, and its arguments."""
 
     keep: Address  # function: of this; 1 if some values are null
     exported: Address  # ArrowArray
@@ -34,7 +34,7 @@ class Keeper(Record):
 
 @inner
 def has_null(array, start, count):
-    """Is one of the values from `start` on null?"""
+    """Is one of `count` values from `start` on null?"""
     bits = words_at(array.buffers, 1)[0]
     if array.null_count == 0 or bits == 0:
         return False
@@ -47,15 +47,15 @@ def has_null(array, start, count):
 
 @inner(forceinline=True)
 def first_of(batch, child, each):
-    """Where the first value of a column lies."""
+    """The address of the first value of a column."""
     return words_at(child.buffers, 2)[1] + (child.offset + batch.offset) * each
 
 
 @inner
 def let_go(address):
-    """Compiled code has seen where everything of an exported batch lies. Who exported it holds its memory."""
+    """Releases an exported batch after compiled code has read its addresses. The exporter holds the memory."""
     batch = record_at(address, ArrowArray)
-    if batch.release:  # Arrow's function returns nothing, so what `call` returns means nothing
+    if batch.release:  # Arrow's function returns nothing, so the result of `call` has no meaning
         call(batch.release, address)
 
 

@@ -1,4 +1,4 @@
-"""Tables of other libraries on their way in: those that hand their rows out by Arrow's PyCapsule protocol."""
+"""Tables of other libraries on their way in: those that export their rows by Arrow's PyCapsule protocol."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def is_lazy(data: Any) -> bool:
 
 
 def eager(data: Any, rows: bool = True) -> Any:
-    """The table behind a lazy frame or a stream of Arrow batches; all else as it is.
+    """The table behind a lazy frame or a stream of Arrow batches; anything else unchanged.
 
-    `rows`: are they needed? If not, a query runs for none of them, and a stream stays as it is.
+    `rows`: are they needed? If not, a query runs for no rows, and a stream is not read.
     """
     if is_lazy(data):
         return data.collect() if rows else data.head(0).collect()
@@ -54,7 +54,7 @@ def to_arrow(data: Any, what: str) -> pa.Table:
     if twice:
         raise SchemaError(f"{what} has several columns named {', '.join(twice)}; rename all but one of each")
     try:
-        # Polars' own way has text in the layout that Arrow can take rows of; the protocol's has views.
+        # Polars' to_arrow() has text in a layout of which Arrow can take rows; the protocol has views.
         table = data.to_arrow() if hasattr(data, "to_arrow") else pa.table(without_index(data))
         return table if isinstance(table, pa.Table) else table.read_all()
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -62,5 +62,5 @@ def to_arrow(data: Any, what: str) -> pa.Table:
 
 
 def without_index(frame: Any) -> Any:
-    """A frame whose rows are known by their position alone: pandas has labels beside them."""
+    """A frame whose rows have positions only, without the labels of pandas."""
     return frame.reset_index(drop=True) if hasattr(frame, "reset_index") else frame

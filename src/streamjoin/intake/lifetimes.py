@@ -14,7 +14,7 @@ from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.kernels import shift
 from streamjoin.windows.valid import SINCE, TIME, UNTIL, Valid, includes
 
-OPEN = {SINCE: SINCE_EVER, UNTIL: FOREVER}  # what null stands for
+OPEN = {SINCE: SINCE_EVER, UNTIL: FOREVER}  # the values that nulls stand for
 
 
 def with_lifetimes(lives: Lifetimes, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
@@ -44,7 +44,7 @@ def with_lifetime(lives: Lifetimes, side: int, table: pa.Table) -> pa.Table:
 
 
 def latest_partners(lives: Lifetimes, side: int, table: pa.Table) -> Array:
-    """By row of a side, with its hidden columns: when the last of its partners can begin at the latest."""
+    """By row of a side, with its hidden columns: the latest time at which a partner can begin."""
     life, other = lives.sides[side], lives.sides[1 - side]
     ends = as_numpy(flat(table.column(UNTIL if isinstance(life, Valid) else TIME)))
     return ends if includes(other, life) else np.maximum(ends, SINCE_EVER + 1) - 1

@@ -1,4 +1,4 @@
-"""Rows of plain Python values on their way into a live join, without an Arrow batch in between."""
+"""Rows of plain Python values on their way into a live join, without an Arrow batch."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def letter_of(t: pa.DataType) -> str | None:
 
 
 class PackedRows:
-    """A batch of one side as compiled code reads it: it is exported as a record batch is, see `intake/exported.py`.
+    """A batch of one side for compiled code, exported as a record batch is: see `intake/exported.py`.
 
-    Its memory is written over by the next rows.
+    The next rows overwrite its memory.
     """
 
     def __init__(self, schema: pa.Schema, most: int) -> None:
-        """Check `serves` before."""
+        """Only if it `serves`."""
         self._schema, self._most = schema, most
         self._names = tuple(schema.names)
         self._pick = itemgetter(*self._names) if len(self._names) > 1 else None
@@ -46,7 +46,7 @@ class PackedRows:
         self._memory = bytearray(8 * most * len(letters))
         begin = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self._starts = [8 * most * k for k in range(len(letters))]
-        # A row has its values eight bytes apart; a column of several rows has a part of the memory to itself.
+        # A single row has its values eight bytes apart; with several rows each column has a part of the memory.
         self._rows = 0
         self._single = _described([begin + 8 * k for k in range(len(letters))])
         self._several = _described([begin + start for start in self._starts])
@@ -62,7 +62,7 @@ class PackedRows:
         return self._rows
 
     def fill(self, rows: Sequence[Any]) -> bool:
-        """Writes rows down: tuples or dicts. False if they are too many, or do not fit as they are."""
+        """Takes rows, as tuples or dicts. False if they are too many, or do not fit without a conversion."""
         count = len(rows)
         if not 0 < count <= self._most:
             return False
@@ -90,7 +90,7 @@ class PackedRows:
         return True
 
     def column(self, which: str | int) -> pa.Array:
-        """A column, for those who want it from Arrow."""
+        """A column as an Arrow array."""
         return self.batch().column(which)
 
     def batch(self) -> pa.RecordBatch:
@@ -127,7 +127,7 @@ def _described(starts: list[int]) -> tuple[Array, int, list[Array]]:
 
 
 def columns_of(side: str, rows: Sequence[Any], schema: pa.Schema) -> dict[str, list[Any]]:
-    """Rows as columns, for the long way in."""
+    """Rows as columns, for the general path."""
     names = schema.names
     for k, row in enumerate(rows):
         if isinstance(row, dict):

@@ -39,27 +39,27 @@ class Intake:
     The axes of the boxes are shared, so their origins are set once.
     """
 
-    def __init__(self, plan: Plan, program: Program, place: bool = False) -> None:
-        """`place`: the place in the window becomes the first dimension of every box, where no runs keep times apart."""
+    def __init__(self, plan: Plan, program: Program, with_at: bool = False) -> None:
+        """`with_at`: the first dimension of every box is `at` and its bounds, where no runs separate times."""
         self._plan = plan
         self.program = program
         self._modules: list[ModuleType] = [program.prepare(name) for name in SIDES]
         self._refine: dict[int, OnDemand] = {}
-        # Where in `entry` the arrays are that the exact test reads.
+        # The indices in `entry` of the arrays that the exact test reads.
         self.stored = [[program.entry[name].index(part) for part in program.stored[name]] for name in SIDES]
         self.origin: Array = np.zeros(len(program.dimensions))
         self.anchored = not len(self.origin)
-        self._place = int(place)
-        self._place_origin: float | None = None
+        self._with_at = int(with_at)
+        self._at_origin: float | None = None
 
     @property
     def origins(self) -> tuple[float | None, ...]:
-        """Where the axes of the boxes begin, the place in the window first; None where no tuple has decided it yet."""
-        return (self._place_origin, *(float(x) if self.anchored else None for x in self.origin))
+        """The origins of the boxes' axes, that of `at` first; None where no tuple has determined it yet."""
+        return (self._at_origin, *(float(x) if self.anchored else None for x in self.origin))
 
     @origins.setter
     def origins(self, origins: tuple[float | None, ...]) -> None:
-        self._place_origin = origins[0]
+        self._at_origin = origins[0]
         self.anchored = None not in origins[1:]
         self.origin[:] = [origin or 0.0 for origin in origins[1:]]
 
@@ -71,16 +71,16 @@ class Intake:
         return access.segment(shape, tape, way)
 
     def freezer(self, side: int) -> Freezer:
-        """What freezes batches of a side, and has them probed."""
+        """The freezer for batches of a side."""
         return Freezer(self.shape(side), bool(BY_TREE.reason(self.program.analysis)))
 
     def search(self, probing: int) -> Search:
-        """What one thread needs to probe with arrivals of a side."""
+        """A search for one thread that probes with arrivals of a side."""
         with compiling(self.program):
             return Search(self.refine(probing), partial(self.fault, probing))
 
     def refine(self, probing: int) -> OnDemand:
-        """The exact test for arrivals of a side. A predicate that leads to no access is tested in long loops."""
+        """The exact test for arrivals of a side. Without keys or boxes to search by, it tests long ranges."""
         if probing not in self._refine:
             access = ACCESSES[self._plan.access]
             wide = not access.dims(self.program) and not (access.by_key and self.program.keyed)
@@ -88,16 +88,16 @@ class Intake:
         return self._refine[probing]
 
     def shape(self, side: int) -> Shape:
-        """What tuples of a side look like to a window."""
+        """The shape of a side's tuples in a segment."""
         program = self.program
-        dims = self._place + ACCESSES[self._plan.access].dims(program)
+        dims = self._with_at + ACCESSES[self._plan.access].dims(program)
         columns = tuple(part.dtype for part in program.stored[SIDES[side]])
         return Shape(columns, dims, program.keyed, self._ends(SIDES[side]))
 
     def _ends(self, side: str) -> tuple[tuple[int, int], ...]:
-        """Which ends the boxes of a side have; the place in the window is a point."""
-        ends = [(0, COORD), (0, COORD_NEGATED)] * self._place
-        for d, dimension in enumerate(self.program.dimensions, self._place):
+        """Which ends the boxes of a side have; `at` is a point."""
+        ends = [(0, COORD), (0, COORD_NEGATED)] * self._with_at
+        for d, dimension in enumerate(self.program.dimensions, self._with_at):
             ends += [(d, LOW)] * (dimension.low(side) is not None)
             ends += [(d, HIGH)] * (dimension.high(side) is not None)
         return tuple(ends)
@@ -110,33 +110,33 @@ class Intake:
 
     def times(self, side: int, table: pa.Table) -> Array:
         """The time column in ticks."""
-        return times_of(self._plan, SIDES[side], table)
+        return times_of(self._plan, side, table)
 
     def prepare(
         self, side: int, table: pa.Table, at: Array, opposite: int | Array, first: int
     ) -> tuple[Tuples, Array | None]:
-        """The batch for its store and for probing, numbered from `first`, and which rows it kept (None: all).
+        """The batch for storing and probing, numbered from `first`, and which rows it kept (None: all).
 
-        Rows that cannot match anything, by themselves, are left out here.
+        It leaves out rows whose own values keep them from matching anything.
         """
-        program, n, place = self.program, table.num_rows, self._place
+        program, n, own = self.program, table.num_rows, self._with_at
         lives = self._plan.lifetimes
         if lives is not None:
             table = with_lifetime(lives, side, table)
         entry = physical_columns(table, program.entry[SIDES[side]], SIDES[side])
-        dims = place + len(program.dimensions)
+        dims = own + len(program.dimensions)
         keep, key = np.empty(n, np.bool_), np.zeros(n, np.uint32)
         boxes, width = np.zeros((3, dims, n), np.float32), np.zeros(dims, np.float32)
         lo, hi, coord = boxes
-        into = keep, lo[place:], hi[place:], coord[place:], width[place:], key
+        into = keep, lo[own:], hi[own:], coord[own:], width[own:], key
         count = self._run(side, entry, *into)
         if not self.anchored and count:
-            self._anchor(lo[place:, keep], hi[place:, keep])
+            self._anchor(lo[own:, keep], hi[own:, keep])
             count = self._run(side, entry, *into)
         since, until = self._plan.window.bounds(SIDES[side], at, opposite)
-        if lives is not None and self._plan.unit is not None:  # places are when tuples begin
+        if lives is not None and self._plan.unit is not None:  # `at` is when a tuple begins
             until = np.minimum(until, latest_partners(lives, side, table))
-        if place:
+        if own:
             self._put_on_axis(since, lo[0])
             self._put_on_axis(until, hi[0])
             self._put_on_axis(at, coord[0])
@@ -149,7 +149,7 @@ class Intake:
         return Tuples(columns, lo, hi, coord, width, key[keep], at[keep], since[keep], until[keep], number), keep
 
     def _run(self, side: int, entry: tuple[Array, ...], keep: Array, *into: Array) -> int:
-        """Has the arrivals' boxes and keys computed. Returns how many are kept."""
+        """Computes the arrivals' boxes and keys. Returns how many are kept."""
         fault = np.zeros(FAULT_WORDS, np.int64)
         lo, hi, coord, width, key = into
         columns = np.array([address(array) for array in entry], np.int64)
@@ -174,14 +174,14 @@ class Intake:
             values = values[np.abs(values) < FARTHEST]
             if len(values) and np.abs(values).max() > EXACT:
                 origin[d] += float(np.median(values))
-        self.origin[:] = origin  # at once: an interruption leaves all axes as they were, or all moved
+        self.origin[:] = origin  # in one step: an interruption leaves all axes unchanged, or all moved
         self.anchored = True
 
-    def _put_on_axis(self, places: Array, axis: Array) -> None:
-        """Places as coordinates; far from the first one seen they may coincide, but never change their order."""
-        if self._place_origin is None:
-            self._place_origin = float(places[0]) if len(places) else 0.0
-        np.subtract(places, self._place_origin, out=axis, dtype=np.float64, casting="unsafe")
+    def _put_on_axis(self, at: Array, axis: Array) -> None:
+        """Values of `at` as coordinates. Far from the first one they may coincide, but never change their order."""
+        if self._at_origin is None:
+            self._at_origin = float(at[0]) if len(at) else 0.0
+        np.subtract(at, self._at_origin, out=axis, dtype=np.float64, casting="unsafe")
 
 
 def overflow(program: Program, code: int, found: dict[str, tuple[tuple[Part, ...], tuple[Any, ...]]]) -> DataError:
@@ -200,7 +200,7 @@ def overflow(program: Program, code: int, found: dict[str, tuple[tuple[Part, ...
 
 @contextmanager
 def compiling(program: Program) -> Iterator[None]:
-    """What does not compile inside is told in words of the predicate."""
+    """Translates an error of the compiler inside it into one about the predicate."""
     try:
         yield
     except Exception as error:
@@ -213,9 +213,10 @@ def compiling(program: Program) -> Iterator[None]:
         ) from error
 
 
-def times_of(plan: Plan, side: str, table: pa.Table) -> Array:
+def times_of(plan: Plan, side: int, table: pa.Table) -> Array:
     """A side's time column in ticks; without one all times are equal."""
-    name = plan.times[side]
+    letter = SIDES[side]
+    name = plan.times[letter]
     if name is None:
         return np.zeros(table.num_rows, np.int64)
-    return ticks_of(flat(table.column(name)), f"{side}.{name}", str(plan.unit))
+    return ticks_of(flat(table.column(name)), f"{letter}.{name}", str(plan.unit))

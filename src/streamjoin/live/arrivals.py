@@ -1,4 +1,4 @@
-"""What is pushed into a live join, on its way to the engine.
+"""Pushed batches on their way to the engine.
 
 push ──▶ small and plain? ──▶ one compiled call
           └─▶ check ──▶ late? ──▶ prepare ──▶ engine
@@ -30,7 +30,7 @@ from streamjoin.results.small_push import SmallPush
 from streamjoin.results.stage import Come
 
 Row = tuple[Any, ...] | list[Any] | dict[str, Any]
-CHUNK = LONGEST_BATCH  # tuples of one push after which workers are told what has expired
+CHUNK = LONGEST_BATCH  # tuples of one push after which workers get the expiries
 
 
 class Arrivals:
@@ -80,12 +80,12 @@ class Arrivals:
         if self._plan.window.by_rows or times is None:
             at = np.arange(first_position, first_position + table.num_rows, dtype=np.int64)
         elif self._versions is not None and side == 1:
-            at = np.arange(stream.placed, stream.placed + table.num_rows, dtype=np.int64)
+            at = np.arange(stream.next_at, stream.next_at + table.num_rows, dtype=np.int64)
         else:
             at = times
         number = self._output.sides[side].rows.next
         batch, kept = self._intake.prepare(side, table, at, self._streams[1 - side].pushed, number)
-        self._section.under_way = stream.push  # from here on the tuples are part of the join: what goes wrong ends it
+        self._section.under_way = stream.push  # from here on the tuples are part of the join: an error ends it
         stream.shed += shed
         if late is not None:
             stream.set_aside(take_rows(admitted, np.flatnonzero(late)))
@@ -98,25 +98,25 @@ class Arrivals:
             self._carry_on(wanted, moment)
 
     def _carry_on(self, table: pa.Table, moment: int) -> None:
-        """Versions of s that are still needed come once more; all before them go."""
+        """Pushes the versions of s that are still needed once more; all tuples before them expire."""
         stream, number = self._streams[1], self._output.sides[1].rows.next
-        at = np.arange(stream.placed, stream.placed + table.num_rows, dtype=np.int64)
+        at = np.arange(stream.next_at, stream.next_at + table.num_rows, dtype=np.int64)
         batch, _ = self._intake.prepare(1, table, at, self._streams[0].pushed, number)
-        stream.needed_from = stream.placed
-        stream.placed += table.num_rows
+        stream.needed_from = stream.next_at
+        stream.next_at += table.num_rows
         if table.num_rows:
             self._output.append(1, table, Come(at, stream.times(table)), moment)
             self._engine.arrive(1, batch)
         self.moved_on()
 
     def _take_quickly(self, side: int, batch: pa.RecordBatch | PackedRows, moment: int) -> bool:
-        """Takes a small batch as it is, if it can be done."""
+        """Takes a small batch by one compiled call, if that serves it."""
         stream, section = self._streams[side], self._section
         rows = self._output.room_for(side, batch.num_rows)
         section.under_way = stream.push
         horizon = self._engine.push(SmallPush(side, batch, stream.watermark, rows, moment), self._taken)
         if horizon is None:
-            section.under_way = None  # it has changed nothing
+            section.under_way = None  # nothing has changed
             return False
         if self._output.concerned(1 - side, horizon, self._passed):
             self.moved_on()
@@ -138,25 +138,25 @@ class Arrivals:
             end = min(begin + step, table.num_rows)
             self._engine.arrive(side, batch.part(int(counted[begin]), int(counted[end])))
             stream.pushed += end - begin
-            stream.placed += end - begin
+            stream.next_at += end - begin
             if times is not None:
                 stream.watermark.advance(times[begin:end])
             self._expire()
         self.moved_on()
 
     def _taken(self, push: SmallPush) -> None:
-        """The engine has taken a batch as it is; other results of it may follow from now on."""
+        """The engine has taken a small batch; more results of it may follow from now on."""
         stream = self._streams[push.side]
         self._output.taken(push, stream.times(push.batch) if self._output.wants_times else None)
         stream.pushed += push.batch.num_rows
 
     def moved_on(self) -> None:
-        """The input has come further: what has expired goes, what is complete is handed out."""
+        """The input has moved on: expired tuples leave, complete results are handed out."""
         self.note()
         self._expire()
 
     def note(self, ended: bool = False) -> None:
-        """Tells the output how far the input has come; its results follow."""
+        """Tells the output the progress of the input; the results that follow from it come later."""
         r, s = (payload.rows.next for payload in self._output.sides)
         self._output.note(self._progress.snapshot((r, s), ended))
 

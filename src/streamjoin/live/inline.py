@@ -22,7 +22,7 @@ Pairs = tuple[Array | None, Array | None]
 
 
 class Way:
-    """The short way of one side's batches: its records, and the call."""
+    """The compiled call for small batches of one side, and its records."""
 
     def __init__(self, side: int, direct: Direct, segments: tuple[Segment, Segment], search: Search) -> None:
         self.direct = direct
@@ -38,13 +38,13 @@ class Way:
         self._found = words(search.records)
 
     def push(self) -> int:
-        """Has the batch that was described last join, or goes on with it."""
+        """Joins the batch that was described last, or goes on with it."""
         outcome: int = self._call(self._address)
         return outcome
 
     @property
     def pairs(self) -> Pairs:
-        """What was found, of r and of s, until the next call; None where there is nothing."""
+        """The pairs that were found, as numbers of r and of s, valid until the next call; None if there are none."""
         count = self._found[FOUND]
         if not count:
             return None, None
@@ -53,23 +53,23 @@ class Way:
 
     @property
     def horizon(self) -> int:
-        """Below this `at` nothing of the other side will be met any more."""
+        """Tuples of the other side below this `at` are met no more."""
         return self._words[HORIZON]
 
     def go_on(self) -> int:
-        """The pairs have been taken, and there are more."""
-        self._search.taken()  # which makes more room for them
+        """Continues after the pairs have been taken."""
+        self._search.taken()  # makes more room for pairs
         return self.push()
 
     def fault(self) -> Exception:
-        """Why a pair could not be tested."""
+        """The error of a pair that could not be tested."""
         error = self._search.fault(self.direct.columns, self._segments[1 - self._side].columns)
         assert error is not None
         return error
 
 
 class Inline(Engine):
-    """One worker, which is whoever pushes."""
+    """One worker: the pushing thread."""
 
     at_once = True
 
@@ -81,14 +81,14 @@ class Inline(Engine):
         self._ways = self._way(0), self._way(1)
 
     def _way(self, side: int) -> Way | None:
-        """What takes small batches of a side. A function that raises must do so in Python."""
+        """The compiled call for small batches of a side. None for a Python function, whose exceptions need Python."""
         if self._intake.program.calls_python or not Direct.serves(self._plan, side):
             return None
         direct = Direct(self._plan, self._intake, side)
         return Way(side, direct, self._segments, self._searches[side])
 
     def start(self) -> None:
-        """There is the pushing thread alone."""
+        """Nothing to start: there is only the pushing thread."""
 
     def arrive(self, side: int, batch: Tuples) -> None:
         self._next[side] += len(batch)

@@ -42,11 +42,11 @@ from streamjoin.windows import SINCE_EVER
 class Join(Reading):
     """Joins two streams as they come.
 
-    Push record batches of either side in any rhythm from any thread, and poll for results. With algorithm="kang" they
-    are ready when a push returns; workers of a parallel algorithm hand them out a little later, all of them by close().
+    Push record batches of either side at any time from any thread, and poll for results. With algorithm="kang" results
+    are ready when a push returns. Workers of a parallel algorithm return them a little later, all of them by close().
 
-    Interrupted by Ctrl-C inside one of its methods, a join is as if the call had not begun, or it has failed: then each
-    further push, advance and poll, and the first close(), raise a ClosedError that names the call.
+    If Ctrl-C interrupts one of its methods, either the call has had no effect, or the join has failed. After a failure
+    each further push, advance and poll, and the first close(), raise a ClosedError that names the call.
 
     The options are those of `__init__`.
 
@@ -82,15 +82,15 @@ class Join(Reading):
         self._intake = Intake(self.plan, self.plan.program())
         r, s = (Stream(k, schema, self.plan, self._intake, delay, options.late) for k, schema in enumerate((r, s)))
         self._streams = (r, s)
-        # Is lateness a matter here? A window of rows alone knows none.
+        # Can tuples be late? Not in a window of rows without an order of time.
         timely = self.plan.unit is not None and (not self.plan.window.by_rows or ordered or punctuations)
         self._progress = Progress(self.plan, self._streams, timely)
         self._output = Output(self.plan, ordered, punctuations)
         self._section = Section()  # one operation at a time; `under_way` is set from its first change to its last
-        self._closed = False  # takes nothing more
-        self._stopped = False  # close() has come to its end
+        self._closed = False  # accepts no more data
+        self._stopped = False  # close() has completed
         self._failure: BaseException | None = None
-        self._interrupted = False  # as for the failure: results are missing, and nobody has been told which
+        self._interrupted = False  # the failure is an interruption: results are missing, and it is not known which
         self._engine = self._make_engine(options)
         self._arrivals = Arrivals(
             self.plan, self._intake, self._streams, self._progress, self._engine, self._output, self._section,
@@ -107,8 +107,8 @@ class Join(Reading):
         plan, output = self.plan, self._output
         setup = Setup(plan.algorithm, plan.workers, plan.layout, options.batch, pin=options.pin)
         engine = open_engine(plan, self._intake, setup, output)
-        # A join that was never closed must not leave threads behind.
-        weakref.finalize(self, engine.fail, ClosedError("the join was given up without close()"))
+        # The threads of a join that is never closed must end, too.
+        weakref.finalize(self, engine.fail, ClosedError("the join was dropped without close()"))
         return engine
 
     @property
@@ -118,12 +118,12 @@ class Join(Reading):
 
     @property
     def closed(self) -> bool:
-        """Has close() come to its end?"""
+        """Has close() completed?"""
         return self._stopped
 
     @property
     def failure(self) -> BaseException | None:
-        """What stopped the join, if something did."""
+        """The error that stopped the join, if one did."""
         return self._failure or self._engine.failure
 
     def push_r(self, batch: Any) -> None:
@@ -137,7 +137,7 @@ class Join(Reading):
     def push_row(self, side: str, row: Row) -> None:
         """Adds one tuple to a stream, "r" or "s": its values in the order of the schema, or a dict of them.
 
-        Quicker than a batch of one row. Times may be given as counts of their unit.
+        Faster than a batch of one row. Times may be given as counts of their unit.
 
         >>> import pyarrow as pa, streamjoin as sj
         >>> schema = pa.schema({"ts": pa.int64(), "x": pa.float64()})
@@ -154,7 +154,7 @@ class Join(Reading):
         self._operate(self._take_rows, side, rows, clock.perf_counter_ns())
 
     def advance(self, r: Any = None, s: Any = None) -> None:
-        """Promises that no tuple below these times follows: on a quiet stream, lets windows expire and results go."""
+        """Promises that no tuple below these times follows. On a quiet stream, windows expire and results come out."""
         self._operate(self._advance, r, s)
 
     def _advance(self, r: Any, s: Any) -> None:
@@ -166,7 +166,7 @@ class Join(Reading):
         self._arrivals.moved_on()
 
     def poll(self, timeout: float = 0.0) -> Iterator[pa.RecordBatch | Punctuation]:
-        """What is ready, each batch handed out once. Waits up to `timeout` seconds if nothing is."""
+        """The results that are ready; each batch is returned once. Waits up to `timeout` seconds if there are none."""
         taken = False
         try:
             ready = self._output.wait(timeout, lambda: self._closed or self._engine.failure is not None)
@@ -180,10 +180,10 @@ class Join(Reading):
             if not self._closed:
                 self._raise_failure()
             self._raise_interruption()
-        except GeneratorExit:  # whoever polls wants no more
+        except GeneratorExit:  # the caller wants no more
             raise
         except BaseException as error:
-            if taken:  # a list that was being filled may be lost, with all that was handed out before
+            if taken:  # the caller may lose a list that it was filling, with all batches returned before
                 self._fail("poll", error)
             raise
 
@@ -199,7 +199,7 @@ class Join(Reading):
             raise
 
     def late(self) -> list[tuple[str, pa.RecordBatch]]:
-        """Late tuples handed back under late="keep", since the last call."""
+        """Late tuples since the last call, under late="keep"."""
         handed: list[tuple[str, pa.RecordBatch]] = []
         try:
             self._operate(self._hand_back, handed)
@@ -215,10 +215,10 @@ class Join(Reading):
             handed += stream.hand_back()
 
     def close(self) -> None:
-        """Ends both streams. Everything pushed has been joined; what is ready stays in poll().
+        """Ends both streams. Returns when everything pushed has been joined; poll() still returns the results.
 
-        Raises the error that stopped the workers, if no push or poll has yet, or a ClosedError if an interruption left
-        the join incomplete. If it is interrupted itself, a second close() ends what is left and says so.
+        Raises the error that stopped the workers, unless a push or poll has raised it, or a ClosedError if an
+        interruption left the join incomplete. If close() itself is interrupted, a second one completes it and says so.
         """
         self._operate(self._close)
 
@@ -232,7 +232,7 @@ class Join(Reading):
             for stream in self._streams:
                 stream.watermark.finish()
             self._arrivals.note(ended=True)
-        else:  # a push that was broken off may have reached some workers only
+        else:  # an interrupted push may have reached only some workers
             self._engine.fail(self._failure)
         self._engine.finish()
         self._output.clear()
@@ -241,7 +241,7 @@ class Join(Reading):
         self._raise_interruption()
 
     def _raise_failure(self) -> None:
-        """Tells what stopped the workers, once."""
+        """Raises the error that stopped the workers, once."""
         if self._failure is None and self._engine.failure is not None:
             self._failure = self._engine.failure
             raise self._failure
@@ -263,7 +263,7 @@ class Join(Reading):
                 raise
 
     def stats(self) -> dict[str, Any]:
-        """What has happened so far: figures of the join, of each side and of each worker.
+        """Metrics so far: of the join, of each side and of each worker.
 
         {figures}
         """
@@ -273,7 +273,7 @@ class Join(Reading):
             counts = stream.counts(self._progress.timely) | {"payload_bytes": payload.nbytes}
             engine[stream.name] = metrics.report(metrics.SIDE, counts | engine[stream.name], seconds)
         engine["workers"] = [metrics.report(metrics.WORKER, worker, seconds) for worker in engine["workers"]]
-        # Of pushes that took the short way the output need not know how far they have come.
+        # The output is not told of every small push.
         reached = mark if self._engine.at_once and not output.eager else output.punctuation
         own = {
             "algorithm": self.plan.algorithm,
@@ -302,11 +302,11 @@ class Join(Reading):
             raise ClosedError("the join is closed and accepts no more data; create a new Join")
 
     def _operate(self, action: Callable[..., None], *arguments: Any) -> None:
-        """Runs an operation alone, and as a whole or not at all.
+        """Runs an operation, one at a time, as a whole or not at all.
 
-        An interruption (Ctrl-C) may come between any two steps, here too. So an operation notes its name before its
-        first change, and the note goes with its last. Whoever meets a note on the way in, or with an error on the way
-        out, knows that something was broken off, wherever that was: the join has failed and says so from then on.
+        An interruption (Ctrl-C) may come between any two steps, in this method too. So an operation notes its name
+        before its first change and removes the note with its last. A note that is found on entry, or after an error,
+        means that an operation was interrupted: the join has failed, and every later call says so.
         """
         if self._section.mine:  # called by a signal handler in the middle of another operation
             self._fail(self._section.under_way or "another call", None)
@@ -325,18 +325,17 @@ class Join(Reading):
             raise
 
     def _fail(self, name: str, error: BaseException | None) -> None:
-        """Nothing can be completed any more, because of an error in an operation. The first one counts."""
+        """The join cannot be completed, because of an error in an operation. The first error counts."""
         if self._failure is None:
             if error is not None and (isinstance(error, StreamjoinError) or error is self._engine.failure):
                 self._failure = error
             else:
                 kind = f" by {type(error).__name__}" if error is not None else ""
                 self._failure = ClosedError(
-                    f"{name}() was interrupted{kind}, and what it was given or was to hand out may be lost in part; "
-                    "create a new Join"
+                    f"{name}() was interrupted{kind}, and some of its input or results may be lost; create a new Join"
                 )
                 self._interrupted = True
-                self._stopped = False  # close() has something to say, even if it has ended
+                self._stopped = False  # close() must raise, even if it has completed before
         self._engine.fail(self._failure)
         self._section.under_way = None
 

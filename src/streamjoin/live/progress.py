@@ -1,4 +1,4 @@
-"""How far both streams of a live join have come, and what follows from it."""
+"""The progress of both streams of a live join, and what follows from it."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from streamjoin.windows import SINCE_EVER
 
 
 class Progress:
-    """What the watermarks and counts of both sides mean for the window."""
+    """The window's horizons, from the watermarks and counts of both sides."""
 
     def __init__(self, plan: Plan, streams: tuple[Stream, Stream], timely: bool) -> None:
-        """`timely`: is lateness a matter here?"""
+        """`timely`: can tuples be late?"""
         self._window, self._streams, self.timely = plan.window, streams, timely
 
     def mark(self) -> int:
-        """Below this time no tuple follows on either side."""
+        """No tuple below this time follows on either side."""
         if not self.timely:
             return SINCE_EVER
         return min(stream.watermark.value for stream in self._streams)
 
     def horizons(self) -> PerSide:
-        """By side: tuples below this place meet no further arrival."""
+        """By side: tuples below this `at` meet no further arrival."""
         return self._horizon(0), self._horizon(1)
 
     def _horizon(self, stored: int) -> int:
         side, window = 1 - stored, self._window
         stream = self._streams[side]
-        place = stream.pushed if window.by_rows else stream.watermark.value
+        at = stream.pushed if window.by_rows else stream.watermark.value
         opposite = self._streams[stored]
-        return window.horizon(SIDES[side], place, opposite.needed_from if window.carries else opposite.pushed)
+        return window.horizon(SIDES[side], at, opposite.needed_from if window.carries else opposite.pushed)
 
     def snapshot(self, numbers: PerSide, ended: bool) -> Snapshot:
         """The input as it is now, with so many tuples that may match."""

@@ -1,7 +1,7 @@
-"""One push in one compiled call: late? - prepare - insert - find - refine - expire, each by its address.
+"""One push in one compiled call: late? - prepare - insert - find - refine - expire, each called by its address.
 
 It serves every access path and predicate, so it is compiled once per machine. It takes a batch as a whole, or declines
-before it has changed anything.
+it without a change.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ DECLINED, TAKEN, ROOM, MORE, FAULT = range(5)  # what `push` returns; ROOM, MORE
 
 
 class Push(Record):
-    """What pushes of one side need."""
+    """The state of pushes of one side."""
 
     plain: Address  # Plain: the batch
     own: Address  # Stored: the window of this side,
-    opposite: Address  # and the other's
-    take_in: Address  # function: of `own`; 0 if its `insert` does it all
+    opposite: Address  # and of the other side
+    take_in: Address  # function: of `own`; 0 if its `insert` is enough
     search: Address  # Probing
     phase: Word  # where to go on after ROOM or MORE
-    last: Word  # are there no more candidates than `find` has filled in?
-    horizon: Word  # below this place nothing of the other side will be met
+    last: Word  # has `find` returned all candidates?
+    horizon: Word  # tuples of the other side below this `at` are met no more
 
 
 READY, INSERTING, REFINING = range(3)  # phases
@@ -36,7 +36,7 @@ READY, INSERTING, REFINING = range(3)  # phases
 
 @on_demand
 def push(address):
-    """Has an exported batch join. After FAULT the search knows why."""
+    """Joins an exported batch. After FAULT the search knows the reason."""
     way = record_at(address, Push)
     plain, search = record_at(way.plain, Plain), record_at(way.search, Probing)
     own, opposite = record_at(way.own, Stored), record_at(way.opposite, Stored)
@@ -68,18 +68,18 @@ def push(address):
 
 @inner
 def write_down(way, plain, own):
-    """A window on a tape takes a batch now, or not at all; others take it in parts, if they must."""
+    """A window on a tape takes a batch as a whole or not at all; others may take it in parts."""
     own.source, own.begin, own.end = address_of(plain, "batch"), 0, plain.rows
     return way.take_in == 0 or call(way.take_in, way.own) != 0
 
 
 @inner
 def aim(search, plain, opposite, stored):
-    """A batch is about to look at all of the other side's window."""
+    """Starts the search of a batch in the whole window of the other side."""
     search.batch, search.first, search.end, search.stored = address_of(plain, "batch"), 0, plain.rows, stored
     search.low, search.high, search.newest = opposite.oldest, opposite.stop, opposite.stop - 1
     search.count = search.run = search.step = search.row = search.ordered = 0
-    search.at_range = search.at_place = search.found = 0
+    search.at_range = search.at_position = search.found = 0
 
 
 @inner
@@ -90,7 +90,7 @@ def find(way, search, opposite):
 
 @inner
 def expire(way, plain, opposite):
-    """Forgets what nothing that may follow on this side reaches."""
+    """Drops the tuples that no further tuple of this side can meet."""
     mark = record_at(plain.mark, Mark)
     reached = earliest(mark.newest, mark.max_delay, mark.promised)
     if reached == SINCE_EVER:

@@ -1,4 +1,4 @@
-"""Results of a live join in the ways that Python programs read: loops, asynchronous loops, whole tables."""
+"""Results of a live join as Python programs read them: in loops, in asynchronous loops, as whole tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamjoin.plan.explain import html_table
 from streamjoin.results.output import Punctuation
 
 WAIT = 0.05  # seconds that a loop waits for results before it looks whether the join has ended
-NAPS = (0.0, 0.001, 0.01)  # seconds that an asynchronous loop sleeps while nothing comes, the last again and again
+NAPS = (0.0, 0.001, 0.01)  # seconds that an asynchronous loop sleeps between polls without results; the last repeats
 
 
 class Reading(ABC):
@@ -28,15 +28,15 @@ class Reading(ABC):
     @property
     @abstractmethod
     def closed(self) -> bool:
-        """Has close() come to its end?"""
+        """Has close() completed?"""
 
     @abstractmethod
     def poll(self, timeout: float = 0.0) -> Iterator[pa.RecordBatch | Punctuation]:
-        """What is ready."""
+        """The results that are ready."""
 
     @abstractmethod
     def stats(self) -> dict[str, Any]:
-        """What has happened so far."""
+        """Metrics so far."""
 
     def _repr_html_(self) -> str:
         stats, state = self.stats(), "closed" if self.closed else "open"
@@ -52,15 +52,15 @@ class Reading(ABC):
         )
 
     def __iter__(self) -> Iterator[pa.RecordBatch | Punctuation]:
-        """Everything that comes, until another thread has closed the join and all of it was handed out."""
+        """All results, until another thread has closed the join and the last one was returned."""
         while True:
-            over = self.closed  # before the last look: what was ready by then is found by it
+            over = self.closed  # read before the poll, which then finds everything that was ready at that time
             yield from self.poll(0.0 if over else WAIT)
             if over:
                 return
 
     async def results(self) -> AsyncIterator[pa.RecordBatch | Punctuation]:
-        """The same for `async for`. Other tasks run while nothing comes; a cancelled loop loses nothing.
+        """The same for `async for`. Other tasks run while there are no results; a cancelled loop loses none.
 
         >>> import asyncio, pyarrow as pa, streamjoin as sj
         >>> schema = pa.schema({"ts": pa.int64(), "x": pa.int32()})

@@ -1,4 +1,4 @@
-"""One side of a live join: how far it has come, and what of it came too late."""
+"""One side of a live join: its progress, and its late tuples."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def delay_of(plan: Plan, max_delay: Any) -> int:
 
 
 class Stream:
-    """What the join knows of one side."""
+    """The state of one side."""
 
     def __init__(self, side: int, schema: pa.Schema, plan: Plan, intake: Intake, max_delay: int, late: str) -> None:
         self.side, self.schema = side, schema
@@ -42,8 +42,8 @@ class Stream:
         self.packed = PackedRows(schema, MOST) if PackedRows.serves(schema) else None
         self.watermark = Watermark(max_delay)
         self.pushed = 0  # tuples accepted, which is also the next position
-        self.placed = 0  # the next place, where places count tuples that may come again
-        self.needed_from = SINCE_EVER  # places below are not needed any more
+        self.next_at = 0  # the next `at`, where `at` counts tuples that may be pushed again
+        self.needed_from = SINCE_EVER  # tuples below this `at` are needed no more
         self.late = 0
         self.shed = 0
         self._plan, self._intake = plan, intake
@@ -51,7 +51,7 @@ class Stream:
         self._kept_back: list[pa.RecordBatch] = []
 
     def counts(self, timely: bool) -> dict[str, int | None]:
-        """What it has taken so far, and its watermark where lateness is a matter."""
+        """How many tuples it has taken, and its watermark if tuples can be late."""
         counted = {"pushed": self.pushed, "late": self.late, "shed": self.shed}
         return counted | ({"watermark": self.watermark.told} if timely else {})
 
@@ -60,7 +60,7 @@ class Stream:
         return self._intake.times(self.side, table) if self._plan.unit is not None else None
 
     def late_rows(self, table: pa.Table, times: Array) -> Array | None:
-        """Which rows came too late for their window; None if none did. Changes nothing."""
+        """Which rows are late; None if none is. Changes nothing."""
         watermark = self.watermark
         late = watermark.late(times)
         if late is None or self._policy != "error":
@@ -79,18 +79,18 @@ class Stream:
         )
 
     def set_aside(self, late: pa.Table) -> None:
-        """Counts late rows, and keeps them if their owner wants them back."""
+        """Counts late rows, and keeps them under late="keep"."""
         self.late += late.num_rows
         if self._policy == "keep":
             self._kept_back.append(single_batch(late))
 
     def hand_back(self) -> list[tuple[str, pa.RecordBatch]]:
-        """The late rows that were kept, once."""
+        """Returns the kept late rows, once."""
         kept, self._kept_back = self._kept_back, []
         return [(self.name, batch) for batch in kept]
 
     def ticks(self, time: Any) -> int:
-        """A time as its user knows it, in ticks."""
+        """A time as the user gives it, in ticks."""
         plan = self._plan
         field = self.schema.field(plan.times[self.name]) if plan.unit else None
         if field is None:

@@ -1,8 +1,8 @@
-"""Streams without a window: of each key one version of s is kept, and those that an r may still ask for.
+"""Streams without a window: of each key the join keeps one version of s, and those that an r may still need.
 
-Tuples of s have places in the order in which they come. From time to time those that are still needed come once more,
-as if they were new, and all before them expire: no engine has to know that there is no window. A choice that was made
-before finds the same row again.
+`at` of a tuple of s counts in order of arrival. From time to time the tuples that are still needed are pushed again, as
+if they were new, and all tuples before them expire. So no engine has to know that there is no window. A choice that was
+made before finds the same row again.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from streamjoin.live.stream import Stream
 from streamjoin.results.output import Output
 from streamjoin.windows.every import latest
 
-FEWEST = 1 << 12  # tuples of s for which it is worth looking
+FEWEST = 1 << 12  # tuples of s below which no version is carried on
 
 
 class Versions:
-    """Decides when versions are carried on, and which."""
+    """Decides when versions are carried on, and which ones."""
 
     def __init__(self, intake: Intake, streams: tuple[Stream, Stream], output: Output) -> None:
         self._intake, self._streams, self._output = intake, streams, output
@@ -28,7 +28,7 @@ class Versions:
         self._enough = FEWEST
 
     def wanted(self) -> pa.Table | None:
-        """The rows of s that are needed from now on, if there are enough of others to let these go."""
+        """The rows of s that are needed from now on; None while too few others could be dropped."""
         rows = self._output.sides[1].rows
         if rows.next - self._first < self._enough:
             return None

@@ -1,4 +1,4 @@
-"""The performance model: what a join needs, what workers offer, what things cost here, and what "auto" makes of it."""
+"""The decisions of a join: its checks, the performance model, the prices on this machine, and what "auto" chooses."""
 
 from streamjoin.access.prices import Costs, Price
 from streamjoin.plan.choice import Choice, Task, Wish, choose

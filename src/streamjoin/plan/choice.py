@@ -1,4 +1,4 @@
-"""What "auto" makes of the model: algorithm, workers and layout of a join, with reasons in numbers."""
+"""What "auto" chooses by the model: algorithm, workers and layout of a join, with reasons in numbers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from streamjoin.plan.formulas import (
     node_of,
 )
 
-MAX_WORKERS = 1_000_000  # no machine has so many cores
+MAX_WORKERS = 1_000_000  # more than the cores of any machine
 
 ENOUGH = 0.7  # the part of a core's time up to which one worker is enough
-ROOMIER = 1.25  # a grid may have so many times the workers it needs, if they make a better rectangle
+ROOMIER = 1.25  # a grid may have this many times the workers it needs, if they make a better rectangle
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Task:
     rate_r: float | None = None
     rate_s: float | None = None
     boxes: bool = True
-    stripe: int = BATCH  # tuples that are dealt together
+    stripe: int = BATCH  # consecutive tuples that go to the same way
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class _Option:
 
 @dataclass(frozen=True)
 class _Case:
-    """A task whose rates are known, on so many cores."""
+    """A task whose rates are known, on a number of cores."""
 
     task: Task
     load: Load
@@ -97,7 +97,7 @@ class _Case:
 
     @property
     def alone(self) -> float:
-        """How busy one worker would be."""
+        """The load of a single worker: seconds of work per second."""
         return busy(node_of(self.load, SEQUENTIAL, (1, 1)), self.price)
 
     def option(self, algorithm: str, layout: Layout) -> _Option:
@@ -107,7 +107,7 @@ class _Case:
         return _Option(algorithm, layout, busy(node, price), wait)
 
     def of(self, algorithm: str, workers: int) -> _Option:
-        """An algorithm with so many workers, in their best layout."""
+        """An algorithm with a number of workers, in their best layout."""
         return self.option(
             algorithm, best_layout(self.load, workers) if ALGORITHMS[algorithm].rectangular else (1, workers)
         )
@@ -130,9 +130,9 @@ class _Case:
 def choose(task: Task, cores: int, wish: Wish = ANYTHING, costs: Costs | None = None) -> Choice:
     """Decides what the user has left open, with reasons in numbers.
 
-    Rates that are not known, or a load that one core carries easily, mean one worker. Otherwise the algorithms that
-    allow it compete: by latency for scans, by the work of the busiest for indexes. `costs` are those of this machine,
-    measured if need be.
+    One worker is enough if the rates are not known or one core carries the load easily. Otherwise the algorithms that
+    "auto" may choose are compared: for scans by latency, for indexes by the load of the busiest worker. `costs` are
+    the prices of this machine, which are measured if necessary.
     """
     _check(wish)
     algorithm, workers = wish.algorithm, wish.workers
@@ -161,7 +161,7 @@ def choose(task: Task, cores: int, wish: Wish = ANYTHING, costs: Costs | None = 
 
 
 def _by_windows(row: Algorithm, stay: Stay | None, workers: int | str) -> tuple[int, str]:
-    """The workers of an algorithm that goes by the windows alone, and why."""
+    """The workers of an algorithm whose number depends on the windows alone, and why."""
     count = workers if isinstance(workers, int) else 1
     if row.degree is not None and stay is not None and not isinstance(workers, int):
         count = row.degree(stay.r, stay.s)
@@ -199,7 +199,7 @@ def _with_rates(
     if much > 1:
         timed = case.scans and case.task.stay is not None and not case.task.stay.by_rows
         share = math.sqrt(1 / much) if timed else 1 / much
-        reasons.append(f"this sustains about {_percent(share)} of these rates: pushing will have to wait")
+        reasons.append(f"this sustains about {_percent(share)} of these rates: pushes will wait")
     return best.algorithm, best.layout
 
 
@@ -209,7 +209,7 @@ def _candidates(scans: bool) -> list[str]:
 
 
 def _compared(case: _Case, rivals: list[_Option], reasons: list[str]) -> _Option:
-    """Scans: by latency. Indexes: who needs the fewest workers, or has least to do."""
+    """Scans: by latency. Indexes: the fewest workers, or the lowest load."""
     if case.scans:
         best, *others = sorted(rivals, key=lambda option: option.latency)
         reasons.append(
@@ -237,7 +237,7 @@ def _indexes(load: Load, option: _Option) -> str:
 def _without_rates(
     task: Task, algorithm: str, workers: int | str, layout: Layout | str, cores: int, reasons: list[str]
 ) -> tuple[str, Layout]:
-    """All cores for an algorithm that was named, one worker otherwise; for a layout, equal streams are assumed."""
+    """All cores for an algorithm that the user named, otherwise one worker. A layout assumes equal streams."""
     timed = task.stay is not None
     why = "no rate given" if timed else "integer times have no unit"
     if algorithm == AUTO and workers == "auto":
@@ -294,14 +294,14 @@ def _load(task: Task) -> Load | None:
 
 
 def _stay(load: Load) -> Stay:
-    """In seconds, also for windows of rows."""
+    """How long tuples stay, in seconds, also for windows of rows."""
     return Stay(
         load.window_r / load.rate_r if load.rate_r else 0.0, load.window_s / load.rate_s if load.rate_s else 0.0
     )
 
 
 def _demand(case: _Case) -> str:
-    """What the streams ask for, and what a core can do."""
+    """In words: the work that the streams demand, and what a core can do."""
     load, price = case.load, case.price
     if load.rate_r == load.rate_s and load.window_r == load.window_s:
         text = f"2 x {load.rate_r:,.0f} tuples/s against windows of {_amount(load.window_r)}"
@@ -324,7 +324,7 @@ def _cores(cores: int) -> str:
 
 
 def _amount(number: float) -> str:
-    """A number as people say it.
+    """A number, short, with a unit prefix.
 
     >>> [_amount(x) for x in (4_500_000, 45e9, 10_437_000_000, 812)]
     ['4.5 M', '45 G', '10.4 G', '812']
@@ -336,7 +336,7 @@ def _amount(number: float) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    """A time as people say it.
+    """A time in a fitting unit.
 
     >>> [_seconds(x) for x in (43_200, 450, 0.0021, 3.4e-7)]
     ['43,200 s', '450 s', '2.1 ms', '0.34 us']

@@ -41,7 +41,7 @@ class Column:
 
 
 def typed(kind: Kind, schema_r: pa.Schema, schema_s: pa.Schema) -> Kind:
-    """A kind with its expressions typed, its stars spelled out, and everything checked that schemas decide."""
+    """A kind with typed expressions and stars replaced by columns. Checks everything that depends on the schemas."""
     if kind.plain:
         return kind
 
@@ -85,8 +85,8 @@ def _aggregate(wanted: Aggregate, schema_r: pa.Schema, schema_s: pa.Schema) -> A
         args = [resolve_value(node, schema_r, schema_s) for node in wanted.args[-1:]]
         if len(wanted.args) == 2:  # the value of min_by and max_by, which may be a column of any type
             first = wanted.args[0]
-            place = column(*locate(first, schema_r, schema_s)) if first.op == "column" else None
-            args.insert(0, place or resolve_value(first, schema_r, schema_s))
+            chosen = column(*locate(first, schema_r, schema_s)) if first.op == "column" else None
+            args.insert(0, chosen or resolve_value(first, schema_r, schema_s))
     except StreamjoinError as error:
         raise type(error)(f"{where}: {error}") from None
     found = replace(wanted, args=tuple(args))
@@ -105,7 +105,7 @@ def _ordered(node: Node, where: str) -> None:
 
 
 def aggregate_type(aggregate: Aggregate, schemas: dict[str, pa.Schema]) -> pa.DataType:
-    """The type of an aggregate, as in Spark; what is one of the values keeps its column's type."""
+    """The type of an aggregate, as in Spark. An aggregate that returns one of the values keeps its column's type."""
     if aggregate.function == "count":
         return pa.int64()
     node = aggregate.args[0]

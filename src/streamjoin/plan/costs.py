@@ -1,4 +1,4 @@
-"""What things cost on this machine: measured once with the real kernels, and kept."""
+"""The prices of this machine: measured once with the real kernels, and kept."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 LARGEST = 10_000  # attribute of the papers' workload
 ASSUMED = ("merge", "hop")  # not measured, so not kept
 ROUNDS = 15  # of a measurement; the first one loads kernels
-FORMAT = 1  # of what is measured and how; a kept measurement of another one is not used
+FORMAT = 1  # of the measurement; one that was kept in another format is not used
 
 
 def calibrated() -> Costs:
-    """What things cost here: measured once per machine with the real kernels, in a quarter of a second, and kept.
+    """The prices of this machine: measured once with the real kernels, in a quarter of a second, and kept.
 
-    JSON in the cache folder, under a hash of the processor's name and Numba's version. A broken file is measured anew;
-    where none can be written, every process measures for itself.
+    They are kept as JSON in the cache folder, under a hash of the processor's name and Numba's version. A damaged file
+    is replaced by a new measurement. If no file can be written, every process measures again.
     """
     return _calibrated(kept().path, _name())
 
 
 def remembered() -> Costs | None:
-    """What was measured here before, if anything: `calibrated` without the measuring."""
+    """The kept prices, if there are any: `calibrated` without measuring."""
     return _read(_name())
 
 
@@ -61,7 +61,7 @@ def _machine() -> str:
 
 
 def _read(name: str) -> Costs | None:
-    """The kept measurement, if there is one and it makes sense."""
+    """The kept measurement, if there is a valid one."""
     try:
         told = json.loads(kept().read(name) or b"")
         costs = Costs(**{**told, "band": Price(**told["band"]), "hash": Price(**told["hash"])})
@@ -75,7 +75,7 @@ def _read(name: str) -> Costs | None:
 def _measure() -> Costs:
     """The papers' band in two dimensions, on segments of each kind.
 
-    Two windows, with few results per probe and with many, tell the price of a probe from that of a result.
+    Two windows, one with few results per probe and one with many, separate the price of a probe from that of a result.
     """
     import pyarrow as pa
 
@@ -132,9 +132,9 @@ def _measure() -> Costs:
 
 
 def _probing(search: Search, segment: Segment, count: int, highest: int) -> tuple[float, float]:
-    """Seconds and results per probe, for probes that come for the first time: a round that few are faster than.
+    """Seconds and results per probe, for new probes: a low quantile of the rounds.
 
-    Other work on the machine only ever adds to the time; the very fastest rounds found more in the cache than is usual.
+    Other work on the machine can only add to the time. The very fastest rounds found more in the cache than is usual.
     """
     seconds, found = [], 0
     for k in range(ROUNDS):
@@ -146,7 +146,7 @@ def _probing(search: Search, segment: Segment, count: int, highest: int) -> tupl
 
 
 def _tuples(count: int, highest: int, half: int, first: int = 0) -> Tuples:
-    """Tuples (int, float) as a segment takes them: uniform over 1..highest, a box, the int as key, a window for ever.
+    """Tuples (int, float) for a segment: uniform over 1..highest, with a box, the int as key, and an unlimited window.
 
     Beyond LARGEST, where only keys matter, all floats are alike.
     """

@@ -23,13 +23,13 @@ class Explanation:
     """The decisions behind a join. `str()` prints them; `to_dict()` is for programs."""
 
     plan: Plan
-    decided: Mapping[str, Any]  # by the engine, for programs
+    decided: Mapping[str, Any]  # the engine's decisions, for programs
     shown: Mapping[str, str]  # the same for people, by label
     reasons: tuple[str, ...]
     static: bool = True  # of tables, not of streams
 
     def _outcome(self) -> dict[str, list[str]]:
-        """What comes out and when; an engine may know better when."""
+        """What comes out and when. An engine may state the time more precisely."""
         found = outcome(self.plan, self.static)
         return found | ({"final": self.decided["final"]} if "final" in self.decided else {})
 
@@ -97,7 +97,7 @@ def explain(
     residual    none
     algorithm   kang
     access      band
-    because     1 band key: runs ordered by cell
+    because     1 band key: runs ordered by bin
                 integer times have no unit: one worker is assumed to be enough; workers= would change that
     """
     return explained(make_plan(schema_r, schema_s, options, static), device_facts, static)

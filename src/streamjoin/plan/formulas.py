@@ -59,7 +59,7 @@ def load_of(rate_r: float, rate_s: float, stay: Stay) -> Load:
 
 
 def max_bandwidth(load: Load, hit_rate: float) -> float:
-    """Results per second if nothing is in the way: (4), 2 lambda_x lambda_y T_w p for one window length T_w."""
+    """Results per second without any limit of workers: (4), 2 lambda_x lambda_y T_w p for one window length T_w."""
     return load.comparisons * hit_rate
 
 
@@ -107,7 +107,7 @@ def symmetric_latency(rate: float, length: float, m: int, n: int, comparison: fl
 
 
 def layouts(workers: int) -> list[Layout]:
-    """All m x n with so many workers.
+    """All m x n with a number of workers.
 
     >>> layouts(6)
     [(1, 6), (2, 3), (3, 2), (6, 1)]
@@ -125,7 +125,7 @@ def best_layout(load: Load, workers: int) -> Layout:
 
 
 def handshake_latency_bound(stay: Stay) -> float:
-    """The longest that handshake join takes to find a result: LLHJ (8), |W_R||W_S| / (|W_R| + |W_S|).
+    """The longest time in which handshake join finds a result: LLHJ (8), |W_R||W_S| / (|W_R| + |W_S|).
 
     >>> handshake_latency_bound(Stay(200, 200)), handshake_latency_bound(Stay(200, 100))  # LLHJ 3.2
     (100.0, 66.66666666666667)
@@ -134,7 +134,7 @@ def handshake_latency_bound(stay: Stay) -> float:
 
 
 def handshake_latency(stay: Stay) -> float:
-    """Its average if pairs meet anywhere in the chain alike (alpha uniform in LLHJ 3.1): half of the bound.
+    """Its average if pairs meet at all points of the chain alike (alpha uniform in LLHJ 3.1): half of the bound.
 
     The latency rises as alpha |W_R| up to the bound at alpha = |W_S| / (|W_R| + |W_S|) and falls as (1 - alpha) |W_S|.
     """
@@ -143,7 +143,7 @@ def handshake_latency(stay: Stay) -> float:
 
 @dataclass(frozen=True)
 class Node:
-    """What one of many equal workers sees: its algorithm's fractions of a load."""
+    """The load of one of many equal workers: its algorithm's fractions of the whole."""
 
     load: Load
     spread: Spread
@@ -179,15 +179,15 @@ def busy(node: Node, price: Price, hit_rate: float = 0.0) -> float:
 
 
 def latency(node: Node, price: Price, hop: float = 0.0, stripe: int = 1, hit_rate: float = 0.0) -> float:
-    """(8) and what it leaves out: the way of a tuple. An estimate, for workers that do not fall behind.
+    """(8), and the time until a tuple reaches a worker, which (8) leaves out. Holds if no worker falls behind.
 
-    A worker passes a tuple on before it compares it, but first finishes what it is at: for the mean residual of its
-    jobs, (rate_r job_r^2 + rate_s job_s^2) / 2. On average a result is found half way along. With DP-Join's T_on this
+    A worker forwards a tuple before it compares it, but first finishes its current job, which takes the mean residual
+    time, (rate_r job_r^2 + rate_s job_s^2) / 2. On average a result is found half way along. With DP-Join's T_on this
     gives 0.85 ms for 3 x 3 and 1.89 ms for 1 x 9 workers at 2,500 tuples/s; 0.95 and 2.42 ms were measured (5.3.1),
     where (8) alone gives 0.29 and 0.48 ms.
 
-    Tuples are dealt in stripes. A row whose turn it is gets all of r for so long; if that is more than its workers
-    can do, the stripe piles up, on average by half of the excess.
+    Tuples are dealt in stripes. During its stripe a row gets all of r. If that is more than its workers can process,
+    the stripe queues up, on average by half of the excess.
     """
     jobs, rates, spread, load = _jobs(node, price, hit_rate), node.rates, node.spread, node.load
     work = [rate * job for rate, job in zip(rates, jobs, strict=True)]

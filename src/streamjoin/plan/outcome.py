@@ -1,4 +1,4 @@
-"""What a join hands out, in words: which rows and columns, when a row of them is final, and why."""
+"""The output of a join in words: which rows and columns, when a row is final, and why."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHOSEN = {
 
 
 def outcome(plan: Plan, static: bool) -> dict[str, list[str]]:
-    """By label, for whoever asks: nothing for an inner join of all columns."""
+    """Texts by label; none for an inner join of all columns."""
     kind = plan.kind
     if kind.plain:
         return {}

@@ -1,4 +1,4 @@
-"""What a join was asked to do, checked and decided before any work starts."""
+"""A join as it was asked for, checked and decided before any work starts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Rates = tuple[float, float] | None  # tuples per second
 
 @dataclass(frozen=True)
 class Plan:
-    """A join, decided: the predicate taken apart, the window in ticks, the access path and why."""
+    """A decided join: the analysed predicate, the window in ticks, the access path and the reason for it."""
 
     schemas: dict[str, pa.Schema]
     times: dict[str, str | None]
@@ -60,7 +60,7 @@ class Plan:
     layout: tuple[int, int] = (1, 1)
     device: int | str | None = None  # which OpenCL device, for "hells"
     memory: str = "auto"  # and where its windows lie
-    expected: tuple[int, int] = (0, 0)  # tuples in the windows, as far as rates and window tell
+    expected: tuple[int, int] = (0, 0)  # tuples in the windows, if rates and window determine them
     reasons: tuple[str, ...] = field(default=())
     may_change: bool = False  # the access path, if the tuples turn out not to suit it
     any_case: bool = False  # names that differ in case only are the same name
@@ -69,12 +69,12 @@ class Plan:
 
     @property
     def timed(self) -> bool:
-        """Have tuples times that an order or a choice can go by? Not if they are valid for a while."""
+        """Do tuples have times for an order or a choice? Not if they are valid for a while."""
         return self.unit is not None and self.lifetimes is None
 
     @property
     def timeless(self) -> str:
-        """Why there are none."""
+        """Why they have none."""
         if self.lifetimes is not None:
             return "a tuple that is valid for a while has none; leave valid() out, or name one of its columns"
         return 'there are no time columns; give time="ts"'
@@ -93,7 +93,7 @@ class Plan:
         return PairProgram(self.analysis)
 
     def same(self, name: str) -> str:
-        """What two names have in common if they are the same."""
+        """A form of a name that is equal for names that count as the same."""
         return name.lower() if self.any_case else name
 
     def output_names(self) -> dict[str, list[str]]:
@@ -121,8 +121,8 @@ def make_plan(
 ) -> Plan:
     """Checks everything that can be checked before data is seen.
 
-    `static`: the tables are known as a whole, and are joined so unless an algorithm is named. `endless`: rows follow
-    one another for ever, and must expire; unless told otherwise, those of what is not static do.
+    `static`: the tables are known as a whole and joined as such, unless an algorithm is named. `endless`: rows keep
+    coming, and must expire. By default, everything that is not static is endless.
     """
     endless = not static if endless is None else endless
     algorithm, workers, layout = options.algorithm, options.workers, options.layout
@@ -200,7 +200,7 @@ def _by_version(within: Asked, kind: Kind, analysis: Analysis) -> VersionWindow:
 
 
 def _hints(tree: Any, schema_r: pa.Schema, schema_s: pa.Schema) -> tuple[Any, ...]:
-    """What a Python function needs to be true, as far as it can be traced and typed."""
+    """Conditions that a Python function needs to be true, as far as it can be traced and typed."""
     if tree.op != "function":
         return ()
     from streamjoin.predicate.function import trace
@@ -238,14 +238,14 @@ def _choose_access(analysis: Analysis, wanted: str, algorithm: str, whole: bool)
 
 
 def _choose_workers(analysis: Analysis, window: Window, access: str, wish: Wish, rates: Rates) -> Choice:
-    """Who does the work: as asked for, the rest by the model."""
+    """Algorithm, workers and layout: as asked for, the rest by the model."""
     boxes = any(dimension.two_sided for dimension in analysis.dimensions)
     rate_r, rate_s = rates or (None, None)
     return choose(Task(access, window.retention, rate_r, rate_s, boxes=boxes), usable_cores(), wish)
 
 
 def _all_cores(workers: int | str) -> Choice:
-    """Whole tables are cut into parts for all cores, or for as many threads as are asked for."""
+    """Whole tables are cut into parts for all cores, or for the number of threads that was asked for."""
     if isinstance(workers, int):
         return Choice(SEQUENTIAL, workers, (1, 1), (f"workers={workers} was asked for",))
     return Choice(SEQUENTIAL, usable_cores(), (1, 1), ("a worker for every core; small tables are joined by one",))

@@ -1,7 +1,7 @@
-"""How two whole tables are to be joined: which of a predicate's dimensions cut the work, from samples of the rows.
+"""How two whole tables are joined: which of a predicate's dimensions divide the work, by samples of the rows.
 
     sweep   both sides sorted by one dimension, in cells of a key hash and of strips of others: forward scans
-    tree    one side sorted by a range, with a tree of minima over one inequality more: for what a sweep lets through
+    tree    one side sorted by a range, with a tree of minima over a second inequality, where a sweep narrows too little
     scan    every pair, in tiles
 
 The prices are nanoseconds of one core, roughly; only their ratios matter.
@@ -25,13 +25,13 @@ SORT, PASS, PROBE, FOUND, CANDIDATE, COMPARISON = 12.0, 3.0, 250.0, 12.0, 2.5, 1
 FINE = 4  # bits: a step is that much finer than an interval is long
 BITS, HASH_BITS, STRIP_BITS, TREE_BITS = 32, 32, 14, 28  # most bits of a part of a key
 PACKED = 31  # bits of a key that are sorted quickest
-MIN_HASH_BITS = 8  # of a key's hash, so that it is of some use
+MIN_HASH_BITS = 8  # of a key's hash; fewer would not pay
 CROWDED = 4.0  # steps between two values of a whole table, at least, for most of them to be told apart
 STRIPS = 2  # dimensions that are cut into strips, at most
 MOST_STRIPS = 6  # strips that an interval may touch, at most
 MIN_STRIP_BITS = 5  # more than twice as many: no pair of cells is met twice
 ROUNDING = 1.0001  # strips are wider by that: an interval of their width ends in the next one
-USEFUL = 0.5  # strips are worth their while if they leave less than that
+USEFUL = 0.5  # strips pay if they leave less than this part of the pairs
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Tables:
-    """What is known of two tables: rows, the part of pairs with equal keys (None: no equality), the dimensions."""
+    """Statistics of two tables: rows, the part of pairs with equal keys (None: no equality), the dimensions."""
 
     rows: tuple[int, int]
     equal: float | None
@@ -83,7 +83,7 @@ class Tables:
 
     @property
     def matching(self) -> float:
-        """Pairs that fulfil what keys and dimensions say: an estimate of the results, without the residual."""
+        """Pairs that satisfy keys and dimensions: an estimate of the results, without the residual."""
         if not self.dimensions:
             return self.pairs
         return self.pairs * share(np.logical_and.reduce([a & b for a, b in (d.parts for d in self.dimensions)]))
@@ -94,7 +94,7 @@ class Tables:
 
 
 def shapes(tables: Tables, every: bool = False) -> list[Shape]:
-    """Shapes that a join of these tables may take, the cheapest first; trees only where they may be it, or `every`."""
+    """Possible shapes of a join of two tables, the cheapest first. Trees only if one may be cheapest, or if `every`."""
     pairs = float(tables.rows[0]) * tables.rows[1]
     scan = Shape(SCAN, candidates=pairs, price=pairs * COMPARISON, reason="every pair is compared, in tiles")
     found = [scan, *_sweeps(tables)]
@@ -145,27 +145,27 @@ def _sweep(tables: Tables, swept: int | None, cuts: list[_Strip]) -> Shape:
             reason=_swept(tables, swept, strips),
         )
 
-    # Keys that are sorted quickly may be worth some more pairs whose hashes collide.
+    # Short keys are sorted faster, which may be worth some more pairs whose hashes collide.
     choices = {hash_bits, PACKED - rest} if MIN_HASH_BITS <= PACKED - rest < hash_bits else {hash_bits}
     return min((made(bits) for bits in choices), key=lambda shape: shape.price)
 
 
 def _axis(dimension: Dimension, d: int, most_bits: int) -> Axis:
-    """Steps so fine that few intervals seem to overlap that do not."""
+    """Steps so fine that few intervals falsely seem to overlap."""
     low, high = dimension.span
     lengths = [found for side in "rs" if (found := dimension.lengths(side)) is not None and len(found)]
     typical = sum(float(np.sort(found)[len(found) // 10]) for found in lengths)
     bits = most_bits
     if typical > 0:
         bits = max(1, min(most_bits, math.ceil(math.log2((high - low) / typical)) + FINE))
-    if dimension.whole:  # one step for each of them tells all of them apart
+    if dimension.whole:  # one step for each integer is enough
         bits = max(1, min(bits, math.ceil(math.log2(high - low + 1))))
     return Axis(d, low, ((1 << bits) - 1) / (high - low), bits)
 
 
 @dataclass(frozen=True)
 class _Strip:
-    """A dimension cut into strips: partners lie in so many of them, and so many of all pairs do."""
+    """A dimension cut into strips: how many of them partners can lie in, and which part of all pairs that leaves."""
 
     axis: Axis
     strips: int
@@ -209,7 +209,7 @@ def _tree_price(tables: Tables, candidates: float) -> float:
 
 
 def _trees(tables: Tables) -> Iterator[Shape]:
-    """A range of s by one dimension, and one inequality more."""
+    """A range of s by one dimension, and a second inequality."""
     hash_bits, dimensions = _hash_bits(tables), tables.dimensions
     for d, dimension in enumerate(dimensions):
         for by in (LOW, HIGH, BOTH):
@@ -242,13 +242,13 @@ def _trees(tables: Tables) -> Iterator[Shape]:
 
 
 def _whole_axis(dimension: Dimension, d: int, bits: int) -> Axis:
-    """All that the sample has shown in so many bits."""
+    """The whole extent of the sample in a number of bits."""
     low, high = dimension.span
     return Axis(d, low, ((1 << bits) - 1) / (high - low), bits)
 
 
 def _limit(dimension: Dimension, d: int, end: int, rows: int) -> Axis | None:
-    """Steps for the limits of a tree; None if a value lies so far off that the others would share too few of them."""
+    """Steps for the limits of a tree; None if an outlier would leave too few steps for the other values."""
     axis = _whole_axis(dimension, d, PACKED)
     sample = dimension.sample[1][end]
     assert sample is not None

@@ -12,7 +12,7 @@ from streamjoin.codegen.records import Array
 
 SAMPLE = 512  # rows of a side, of which all pairs are looked at
 KEYS = 4096  # rows of a side whose key hashes are counted
-MARGIN = 0.05  # by how much an axis goes beyond what a sample has shown
+MARGIN = 0.05  # part of its length by which an axis extends beyond the sample
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Values:
         return len(self.array)
 
     def floats(self, positions: Array) -> Array:
-        """Those at some positions, in float64."""
+        """The numbers at some positions, in float64."""
         found: Array = self.array[positions]
         return (found + np.int64(self.word)).astype(np.float64) if self.whole else found
 
     @property
     def word(self) -> int:
-        """The bias in 64 bits. To add it wraps around, and back into the range in which all sums lie.
+        """The bias in 64 bits. Adding it may wrap around; the sums lie in range again.
 
         >>> Values(np.array([-(2**63)]), 2**63).word
         -9223372036854775808
@@ -45,7 +45,7 @@ class Values:
         return self.array.dtype != np.float64
 
 
-Ends = tuple[Values | None, Values | None]  # where intervals begin and end; None: nowhere
+Ends = tuple[Values | None, Values | None]  # where intervals begin and end; None: unbounded
 Sample = tuple[Array | None, Array | None]
 
 
@@ -85,7 +85,7 @@ class Dimension:
 
     @cached_property
     def swept(self) -> float:
-        """The part of all pairs that forward scans pass over: more than overlap if intervals end before they begin."""
+        """The part of all pairs that forward scans visit: more than overlap if intervals end before they begin."""
         (r_low, r_high), (s_low, s_high) = (_ended(ends) for ends in self.sample)
         pairs = len(r_low) * len(s_low)
         inside = between(s_low, r_low, r_high, "left") + between(r_low, s_low, s_high, "right")
@@ -93,7 +93,7 @@ class Dimension:
 
     @cached_property
     def span(self) -> tuple[float, float]:
-        """From where to where the sample's values lie, but for infinite ones."""
+        """The smallest and the largest finite value of the sample."""
         values = np.concatenate([end for ends in self.sample for end in ends if end is not None])
         values = values[np.isfinite(values)]
         if not len(values):
@@ -104,13 +104,13 @@ class Dimension:
 
     @cached_property
     def whole(self) -> bool:
-        """Are all values of the sample integers, as far as they are finite?"""
+        """Are all finite values of the sample integers?"""
         values = np.concatenate([end for ends in self.sample for end in ends if end is not None])
         with np.errstate(invalid="ignore"):
             return bool(((values == np.floor(values)) | ~np.isfinite(values)).all())
 
     def lengths(self, side: str) -> Array | None:
-        """How long the sample's intervals are; None if they do not end."""
+        """The lengths of the sample's intervals; None if they are unbounded."""
         low, high = self.sample[side == "s"]
         if low is None or high is None:
             return None
@@ -130,7 +130,7 @@ def _sample(ends: Ends) -> Sample:
 
 
 def _ended(sample: Sample) -> tuple[Array, Array]:
-    """Where the sample's intervals begin and end; infinitely far away if nowhere."""
+    """Where the sample's intervals begin and end; infinite where they are unbounded."""
     low, high = sample
     n = len(low if low is not None else high if high is not None else ())
     return np.full(n, -np.inf) if low is None else low, np.full(n, np.inf) if high is None else high
@@ -154,7 +154,7 @@ def _below(low: Array | None, high: Array | None) -> Array:
 
 
 def share(pairs: Array) -> float:
-    """The part of pairs that hold; where none does, less than one."""
+    """The part of pairs that hold; if none does, less than one pair."""
     if not pairs.size:
         return 0.0
     return max(float(pairs.mean()), 0.5 / pairs.size)

@@ -17,15 +17,15 @@ Named = tuple[str | Valid, str | Valid]
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """When the tuples of both sides are valid. One of them may be a point in time."""
+    """When the tuples of both sides are valid. One side may have points in time."""
 
     r: Valid | Moment
     s: Valid | Moment
     unit: str
-    most: tuple[int | None, int | None]  # how long at most, in ticks; None if nothing limits it
+    most: tuple[int | None, int | None]  # the longest validity, in ticks; None if nothing limits it
 
     def window(self) -> ValidWindow:
-        """On streams: how far apart tuples that meet begin."""
+        """The window on streams: how far apart tuples that meet may begin."""
         for life, most in zip(self.sides, self.most, strict=True):
             if isinstance(life, Valid) and most is None:
                 raise WindowError(
@@ -40,7 +40,7 @@ class Lifetimes:
         return self.r, self.s
 
     def conditions(self) -> list[Node]:
-        """What makes two tuples meet, over the hidden columns."""
+        """The conditions under which two tuples meet, over the hidden columns."""
         return conditions(self.r, self.s)
 
     def extended(self, schemas: dict[str, pa.Schema]) -> dict[str, pa.Schema]:
@@ -73,14 +73,14 @@ def lifetimes(
     units = []
     for which, other in enumerate(sides[::-1]):
         for name in other.columns.values():
-            places = (first, name) if which == 0 else (name, next(iter(sides[1].columns.values())))
-            units.append(time_unit({"r": places[0], "s": places[1]}, schemas, fine))
+            pair = (first, name) if which == 0 else (name, next(iter(sides[1].columns.values())))
+            units.append(time_unit({"r": pair[0], "s": pair[1]}, schemas, fine))
     unit = "ns" if "ns" in units else str(units[0])
     return Lifetimes(sides[0], sides[1], unit, (_most(sides[0], unit), _most(sides[1], unit)))
 
 
 def _most(life: Valid | Moment, unit: str) -> int | None:
-    """How long tuples are valid at most, in ticks."""
+    """The longest validity of tuples, in ticks."""
     if life.most is None:
         return None
     most = ticks(life.most, unit, "most")

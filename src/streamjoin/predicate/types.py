@@ -31,6 +31,13 @@ class Type:
     def __str__(self) -> str:
         return sql_name(self)
 
+    @property
+    def stored(self) -> str:
+        """NumPy's name of the type in which kernels read a value; for texts, one half of a digest."""
+        if self.kind in ("int", "float"):
+            return f"{self.kind}{self.bits}"
+        return {"bool": "bool", "date": "int32"}.get(self.kind, "int64")
+
 
 BOOL = Type("bool")
 INT8 = Type("int", bits=8)
@@ -61,6 +68,16 @@ def timestamp(unit: str = "us", aware: bool = False) -> Type:
 def interval(unit: str = "us") -> Type:
     """The day-time interval type: a count of `unit`."""
     return Type("interval", unit=unit)
+
+
+def range_of(t: Type) -> tuple[int, int]:
+    """The smallest and the largest integer as which a value of the type may be stored."""
+    if t.kind == "decimal" and t.precision <= MAX_DECIMAL:
+        return -(10**t.precision) + 1, 10**t.precision - 1
+    if t.kind == "bool":
+        return 0, 1
+    bits = {"int": t.bits, "date": 32}.get(t.kind, 64)
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
 
 def is_number(t: Type) -> bool:

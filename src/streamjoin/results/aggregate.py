@@ -1,7 +1,7 @@
-"""Aggregates of the partners of every r, from pairs that are never built: one accumulator for each aggregate.
+"""Aggregates of the partners of every r, without result rows of the pairs: one accumulator for each aggregate.
 
-An accumulator has a place for each r. It takes pairs in any order, merges with another one that took other pairs, and
-gives its results as an Arrow array.
+An accumulator has an entry for each r. It takes pairs in any order, merges with another accumulator of other pairs, and
+returns its results as an Arrow array.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from streamjoin.results.reduce import (
     take_extremes,
 )
 
-Places = tuple[Array, Array]  # of pairs: r and s
+PerSide = tuple[Array, Array]  # arrays of r and of s
 
 
 class Accumulator(ABC):
-    """One aggregate over n tuples r. `argument` is the expression whose values it takes, if it takes any."""
+    """One aggregate over n tuples r. `argument` is the expression whose values it needs, if it needs any."""
 
     def __init__(self, aggregate: Aggregate, n: int) -> None:
         self.aggregate = aggregate
-        self.first = 0  # the row of r at the first place
+        self.first = 0  # the row of r of the first entry
         self.counts = np.zeros(n, np.int64)  # values that were not null
 
     @property
@@ -45,11 +45,11 @@ class Accumulator(ABC):
         return self.aggregate.args[-1] if self.aggregate.args else None
 
     @abstractmethod
-    def add(self, pairs: Places, found: Values | None) -> None:
+    def add(self, pairs: PerSide, found: Values | None) -> None:
         """Takes pairs, and the argument's values."""
 
     def merge(self, other: Accumulator) -> None:
-        """Takes what another one has of other pairs."""
+        """Adds the state of an accumulator of other pairs."""
         self._merge(other)
         self.counts += other.counts
 
@@ -64,7 +64,7 @@ class Accumulator(ABC):
 class Count(Accumulator):
     """count(*) and count(e)."""
 
-    def add(self, pairs: Places, found: Values | None) -> None:
+    def add(self, pairs: PerSide, found: Values | None) -> None:
         if found is None:
             count_pairs(self.counts, pairs[0])
         else:
@@ -78,13 +78,13 @@ class Count(Accumulator):
 
 
 class FloatSum(Accumulator):
-    """sum and avg of floats: compensated, so that the order hardly matters."""
+    """sum and avg of floats: compensated, so that the order of pairs has almost no effect."""
 
     def __init__(self, aggregate: Aggregate, n: int) -> None:
         super().__init__(aggregate, n)
         self._sums, self._lost = np.zeros(n), np.zeros(n)
 
-    def add(self, pairs: Places, found: Values | None) -> None:
+    def add(self, pairs: PerSide, found: Values | None) -> None:
         assert found is not None
         add_floats(self._sums, self._lost, self.counts, pairs[0], found.values, found.valid)
 
@@ -105,13 +105,13 @@ class FloatSum(Accumulator):
 
 
 class WholeSum(Accumulator):
-    """sum and avg of what is stored as integers: exact."""
+    """sum and avg of types that are stored as integers: exact."""
 
     def __init__(self, aggregate: Aggregate, n: int) -> None:
         super().__init__(aggregate, n)
         self._low, self._high = np.zeros(n, np.uint64), np.zeros(n, np.int64)
 
-    def add(self, pairs: Places, found: Values | None) -> None:
+    def add(self, pairs: PerSide, found: Values | None) -> None:
         assert found is not None
         add_integers(self._low, self._high, self.counts, pairs[0], found.values, found.valid)
 
@@ -160,7 +160,7 @@ class Extreme(Accumulator):
         t = aggregate.args[0].typed
         self._best: Array = np.zeros(n, f"float{t.bits}" if t.kind == "float" else np.int64)
 
-    def add(self, pairs: Places, found: Values | None) -> None:
+    def add(self, pairs: PerSide, found: Values | None) -> None:
         assert found is not None
         self._take(pairs[0], found.values.astype(self._best.dtype, copy=False), found.valid)
 
@@ -178,13 +178,13 @@ class Extreme(Accumulator):
 
 
 class Choice(Accumulator):
-    """min_by and max_by: which partner it is; its value is looked up afterwards."""
+    """min_by and max_by: they find the partner; its value is looked up afterwards."""
 
-    def __init__(self, aggregate: Aggregate, n: int, times: Places) -> None:
+    def __init__(self, aggregate: Aggregate, n: int, times: PerSide) -> None:
         super().__init__(aggregate, n)
         self.best = Best(n, 1, times)
 
-    def add(self, pairs: Places, found: Values | None) -> None:
+    def add(self, pairs: PerSide, found: Values | None) -> None:
         assert found is not None
         self.best.add(*pairs, *scores_of(found.values, found.valid, self.aggregate.function == "max_by", OUT))
 
@@ -196,8 +196,8 @@ class Choice(Accumulator):
         raise AssertionError("the value of a partner is looked up where its row is")
 
 
-def accumulator(aggregate: Aggregate, n: int, times: Places) -> Accumulator:
-    """What computes an aggregate over n tuples r; `times` decide ties."""
+def accumulator(aggregate: Aggregate, n: int, times: PerSide) -> Accumulator:
+    """The accumulator of an aggregate over n tuples r; `times` decide ties."""
     if len(aggregate.args) == 2:
         return Choice(aggregate, n, times)
     if aggregate.function == "count":
@@ -212,7 +212,7 @@ def _whole(low: Array, high: Array) -> int:
 
 
 def _rounded(total: int, count: int) -> int:
-    """The quotient, halves away from zero."""
+    """The quotient, with halves rounded away from zero."""
     if count == 0:
         return 0
     quotient = (2 * abs(total) + count) // (2 * count)

@@ -1,9 +1,9 @@
 """The best partners of every r: by time, or by the smallest or greatest value of an expression.
 
-Each r has k places, the best one first. A candidate is compared by its score, smaller is better, and at equal scores by
-its distance in time from r; of two equally far ones the earlier wins, of several at one time up to r's the last to
-arrive, after it the first. `forward` counts r's own time as after it. What is kept depends on the candidates alone, not
-on the order in which they come, so that parts can be reduced apart and merged.
+Each r keeps k candidates, the best one first. Candidates are compared by score (smaller is better), then by their
+distance in time from r. Of two equally far ones the earlier one wins. Of several at the same time, the last to arrive
+wins up to r's time, and the first to arrive after it. `forward` counts r's own time as after it. The result depends on
+the candidates only, not on their order, so parts can be reduced separately and merged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Best:
         self._times, self._forward = times, forward
 
     def fresh(self) -> Best:
-        """Another one for the same tuples, with nothing in it."""
+        """An empty one for the same tuples."""
         n, k = self.partners.shape
         return Best(n, k, self._times, self._forward)
 
@@ -35,12 +35,12 @@ class Best:
         improve(*state, r, s, score, rank, *self._times, self._forward)
 
     def merge(self, other: Best) -> None:
-        """Takes what another one has kept of other candidates."""
+        """Adds the candidates that another one has kept."""
         r, place = np.nonzero(other.partners >= 0)
         self.add(r, other.partners[r, place], other._scores[r, place], other._ranks[r, place])
 
     def pairs(self) -> tuple[Array, Array]:
-        """All that is kept."""
+        """All candidates that are kept."""
         r, place = np.nonzero(self.partners >= 0)
         return r, self.partners[r, place]
 
@@ -53,7 +53,7 @@ def scores_by_time(take: Take, r: Array, s: Array, times: tuple[Array, Array]) -
 
 
 def scores_of(values: Array, valid: Array, greatest: bool, missing: int) -> tuple[Array, Array]:
-    """Scores and ranks of pairs by values of theirs."""
+    """Scores and ranks of pairs by their values of an expression."""
     score, rank = np.empty(len(values), np.uint64), np.empty(len(values), np.uint8)
     if values.dtype.kind == "f":
         by_floats(values.astype(np.float64), valid, greatest, missing, score, rank)
@@ -63,12 +63,12 @@ def scores_of(values: Array, valid: Array, greatest: bool, missing: int) -> tupl
 
 
 def distance(own: Array, other: Array) -> Array:
-    """How far two times are apart: up to twice as far as a signed number can tell."""
+    """The distance of two times, which may be twice the largest signed number."""
     apart = own.view(np.uint64) - other.view(np.uint64)
     return np.where(own >= other, apart, -apart)
 
 
 def after(own: Array, distance: Array, less: int) -> Array:
-    """The times that lie so far after others, less one or none, as far as there is time."""
+    """The times at a distance after others, less one or none, limited to the largest time."""
     further = np.minimum(distance - np.minimum(distance, less), (FOREVER - own).view(np.uint64))
     return np.asarray(own + further.view(np.int64))

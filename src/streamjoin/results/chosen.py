@@ -1,4 +1,4 @@
-"""The best partners of each r on live streams: chosen among those that have come, final when no better one can."""
+"""The best partners of each r on live streams: chosen among those that have arrived, final when no better one can."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Evaluate = Callable[[tuple[Node, ...], Array, Array], list[Values]]  # the value
 
 
 class Chains:
-    """The k best candidates of many r, each r's in a chain that begins at its head."""
+    """The k best candidates of each r, in a chain that begins at its head."""
 
     def __init__(self, k: int, forward: bool) -> None:
         self._kept = Candidate.array(SMALLEST)
@@ -42,9 +42,9 @@ class Chains:
         insert(offered, times[0], at, heads, self._kept, self._rooms[0])
 
     def offer_by_time(self, pairs: Pair, times_s: tuple[Array, int], waiting: Waiters, take: Take) -> Array:
-        """Offers pairs where the one partner in the right direction that is closest in time counts.
+        """Offers pairs of which an r keeps one partner: the closest in time, in the right direction.
 
-        Positions of the r that have a better one now.
+        Returns the positions of the r that have a better partner now.
         """
         self._make_room(len(pairs[0]))
         improved = np.empty(len(pairs[0]), np.int64)
@@ -64,7 +64,7 @@ class Chains:
         return np.asarray(self._kept["at"][heads])
 
     def drain(self, heads: Array) -> tuple[Array, Array, Array]:
-        """Takes the candidates of these r out: whose they are, their numbers and times, the best ones first."""
+        """Removes the candidates of these r: the r of each, their numbers and times, the best ones first."""
         of, s, at = np.empty((3, count(heads, self._kept)), np.int64)
         drain(heads, self._kept, self._rooms[0], of, s, at)
         return of, s, at
@@ -75,7 +75,7 @@ class Chains:
 
 
 class Best(Stage):
-    """An r comes out with its best partners when nothing that may still arrive can beat them."""
+    """An r comes out with its best partners when no better one can arrive."""
 
     def __init__(self, plan: Plan, ordered: bool, times: tuple[Times, Times], values: Evaluate) -> None:
         super().__init__(plan, ordered, {"head": (np.int64, END), "own": (np.int64, 0)})
@@ -94,7 +94,7 @@ class Best(Stage):
             super().arrived(side, come, member)
 
     def _ends(self, side: int, come: Come) -> tuple[Array, Array]:
-        """Looking back, an r waits for its own time only."""
+        """With take="backward", an r waits only until s has passed its time."""
         due, end = super()._ends(side, come)
         back = self._take.name == BACKWARD and not self._window.by_rows
         return (np.minimum(due, come.at), come.at) if back else (due, end)
@@ -107,7 +107,7 @@ class Best(Stage):
             return NONE
         at = r - members.first
         waiting = members["open"][np.maximum(at, 0)] & (at >= 0)
-        if not waiting.all():  # of what is decided partners may follow that are no better
+        if not waiting.all():  # an r that is decided may still get partners that are no better
             at, r, s = at[waiting], r[waiting], s[waiting]
         own = members["own"][at]
         apart = own if self._times is None else self._times[1].of(s)
@@ -124,7 +124,7 @@ class Best(Stage):
         return scores_of(found.values, found.valid, self._take.greatest, LAST)
 
     def _hasten(self, at: Array) -> None:
-        """Looking forward, or both ways, an r that has a partner waits until s has passed what could be closer."""
+        """With "forward" and "nearest", an r with a partner waits until s has passed the times that are closer."""
         if self._take.name not in (FORWARD, NEAREST) or self._window.by_rows or not len(at):
             return
         members = self._waiting[0].members
@@ -166,9 +166,9 @@ class Best(Stage):
 
 
 def partners_from(window: Window, reached: Snapshot) -> int:
-    """The smallest place that a partner of an r may have whose window is open, or that an r still to come may meet."""
+    """The smallest `at` of a partner of an r whose window is open, or of an r that is still to come."""
     horizon_r, horizon_s = reached.horizons
-    if window.by_rows or window.carries:  # places do not tell; `oldest` does
+    if window.by_rows or window.carries:  # `at` does not determine it; `oldest` does
         return horizon_s
     if horizon_r == SINCE_EVER:
         return SINCE_EVER

@@ -15,20 +15,20 @@ NOTED = -1  # in place of a rank, within `insert_by_time`: its r is written down
 
 
 class Candidate(Record):
-    """A partner: `results/best.py` has the order of two."""
+    """A partner: `results/best.py` defines the order."""
 
     score: Annotated[int, np.uint64]
     rank: Word
     s: Word  # its number
     at: Word  # its time
-    next: Word  # the next best one of the same r
+    next: Word  # the next candidate of the same r
 
 
 class Room(Record):
-    """Which candidates of an array are free, and how many an r may have."""
+    """The free candidates of an array, and how many an r may have."""
 
-    free: Word  # the first one on the chain of those that were in use
-    used: Word  # those from here on never were
+    free: Word  # the head of the chain of candidates that were in use
+    used: Word  # candidates from here on were never in use
     k: Word
     forward: Word  # does r's own time count as after it?
 
@@ -45,16 +45,16 @@ def better(time, a, b, forward):
 
 @njit(nogil=True, cache=True)
 def insert_by_time(r, s, times_s, first_s, waiting, kept, room, backward, forward, improved):
-    """Offers partners to the r that wait, for the one place that each has: chosen by time. As many are free.
+    """Offers partners to the r that wait, each of which keeps the best one by time. There are as many free candidates.
 
     `waiting`: by position, from tuple `first` of r on: is it open, its time, the head of its chain. `times_s` begins
-    with tuple `first_s`. Writes down whose partner is a better one now, each r once, and returns how many they are.
+    with tuple `first_s`. Writes the positions of the r that have a better partner now, each once; returns their number.
     """
     first, is_open, own, heads = waiting
     count = 0
     for i in range(len(r)):
         at = r[i] - first
-        if at < 0 or not is_open[at]:  # of what is decided partners may follow that are no better
+        if at < 0 or not is_open[at]:  # an r that is decided may still get partners that are no better
             continue
         t, there = own[at], times_s[s[i] - first_s]
         if (there > t and not forward) or (there < t and not backward):
@@ -83,7 +83,7 @@ def insert_by_time(r, s, times_s, first_s, waiting, kept, room, backward, forwar
 
 @njit(nogil=True, cache=True)
 def insert(offered, times, of, heads, kept, room):
-    """Offers candidates, each to an r with a time, at a position of `heads`. As many are free."""
+    """Offers candidates, each to an r with a time, at a position of `heads`. There are as many free candidates."""
     for i in range(len(offered)):
         if offered[i].rank == OUT:
             continue
@@ -129,7 +129,7 @@ def count(heads, kept):
 
 @njit(nogil=True, cache=True)
 def drain(heads, kept, room, of, s, at_s):
-    """Takes chains apart: for every candidate its chain, its number and its time, the best one first."""
+    """Removes chains: for every candidate its chain, its number and its time, the best one first."""
     found = 0
     for i in range(len(heads)):
         at = heads[i]

@@ -10,11 +10,10 @@ import pyarrow as pa
 
 from streamjoin.codegen.compute import FAULT, FAULT_WORDS, OUT, POSITIONS_R, POSITIONS_S, ROWS, Computation
 from streamjoin.codegen.records import Array, address
-from streamjoin.codegen.values import range_of
 from streamjoin.errors import DataError
 from streamjoin.intake.columns import physical_columns, show
 from streamjoin.predicate.tree import Node, brief
-from streamjoin.predicate.types import Type, to_arrow
+from streamjoin.predicate.types import Type, range_of, to_arrow
 
 LOW = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -29,7 +28,7 @@ class Values:
 
 @lru_cache(maxsize=64)
 def _computation(nodes: tuple[Node, ...], aligned: bool) -> Computation:
-    """What computes expressions: live results are computed batch by batch."""
+    """The computation of expressions, kept, since live results are computed batch by batch."""
     return Computation(nodes, aligned)
 
 
@@ -65,14 +64,14 @@ class Computed:
         made.compute(address(frame))
         if fault[0]:
             at = int(fault[1])
-            places = (int(r[at]), int(s[at])) if len(r) else (at, at)
-            raise self._overflow(made.nodes[int(fault[0]) - 1], places)
+            pair = (int(r[at]), int(s[at])) if len(r) else (at, at)
+            raise self._overflow(made.nodes[int(fault[0]) - 1], pair)
         return found
 
-    def _overflow(self, node: Node, places: tuple[int, int]) -> DataError:
+    def _overflow(self, node: Node, pair: tuple[int, int]) -> DataError:
         values = [
-            f"{side}.{part.column} = {show(column[place], part.type)}"
-            for side, parts, columns, place in zip("rs", self._computation.sides(), self._columns, places, strict=True)
+            f"{side}.{part.column} = {show(column[row], part.type)}"
+            for side, parts, columns, row in zip("rs", self._computation.sides(), self._columns, pair, strict=True)
             for part, column in zip(parts, columns, strict=True)
             if part.role == "value"
         ]
@@ -107,8 +106,7 @@ def to_array(values: Array, valid: Array | None, t: Type) -> pa.Array:
         return pa.Array.from_buffers(kind, n, [bitmap, pa.py_buffer(np.packbits(values, bitorder="little"))])
     if t.kind == "decimal":
         return decimals(values.view(np.uint64), values >> 63, bitmap, kind)
-    dtype = {"int": f"int{t.bits}", "float": f"float{t.bits}", "date": "int32"}.get(t.kind, "int64")
-    stored = np.ascontiguousarray(values, dtype)
+    stored = np.ascontiguousarray(values, t.stored)
     return pa.Array.from_buffers(kind, n, [bitmap, pa.py_buffer(stored)])
 
 

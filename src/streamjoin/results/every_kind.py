@@ -1,8 +1,6 @@
-"""Every kind of join of rows that are known as a whole: from pairs of row numbers, which are reduced part by part and
-never kept, to rows.
+"""Every kind of join of whole tables: from pairs of row numbers, reduced part by part and never kept, to rows.
 
-Where the pairs come from is told by a `Source`: the search of whole tables, in several threads, a replay, or a cell on
-Spark.
+A `Source` yields the pairs: the search of whole tables, in several threads, a replay, or a cell on Spark.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ Consume = Callable[[Array, Array], None]  # row numbers of pairs; the arrays are
 
 
 class Parts(Protocol[T]):
-    """One of a kind for every thread that asks, and all of them in the end."""
+    """One object for every thread that asks, and all of them in the end."""
 
     def mine(self) -> T: ...
 
@@ -46,14 +44,14 @@ class Source(Protocol):
     """Where pairs come from."""
 
     def parts(self, make: Callable[[], T]) -> Parts[T]:
-        """What the threads reduce pairs into, each its own."""
+        """The objects into which threads reduce pairs, one for each thread."""
 
     def each(self, consume: Consume) -> None:
-        """Hands over all pairs, part by part, in one thread or in several."""
+        """Passes all pairs to `consume`, part by part, in one thread or in several."""
 
 
 class Alone(Generic[T]):
-    """One of a kind, for a source that hands over in one thread."""
+    """One object, for a source with one thread."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._made = make()
@@ -66,13 +64,13 @@ class Alone(Generic[T]):
 
 
 class NoPairs:
-    """A source without pairs, for a join whose partners are known already."""
+    """A source without pairs, for a join whose partners are already known."""
 
     def parts(self, make: Callable[[], T]) -> Alone[T]:
         return Alone(make)
 
     def each(self, consume: Consume) -> None:
-        """Hands over nothing."""
+        """There are no pairs."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +94,9 @@ class KindJoin:
         count: Callable[[], Array] | None = None,
         choose: Callable[[Take], Array] | None = None,
     ) -> None:
-        """`source`: None if it is known already which partners are chosen.
+        """`source`: None if the chosen partners are already known.
 
-        `count`, `choose`: quicker ways to count partners, and to choose one by time, by row of r.
+        `count`, `choose`: faster ways to count partners, and to choose one by time, by row of r.
         """
         self._count = count or self._count_pairs
         self._choose_by_time = choose or self._choose_timely
@@ -107,7 +105,7 @@ class KindJoin:
         self._sizes = tables[0].num_rows, tables[1].num_rows
 
     def run(self) -> Outcome:
-        """What the join hands out, in the order of its times if that was asked for."""
+        """The result, in the order of its times if that was asked for."""
         kind = self.kind
         if kind.aggregate:
             found = self._aggregate()
@@ -134,11 +132,11 @@ class KindJoin:
         """The times of both sides; where there are none, all are equal."""
         if not self.plan.timed:
             return np.zeros(self._sizes[0], np.int64), np.zeros(self._sizes[1], np.int64)
-        r, s = (times_of(self.plan, side, table) for side, table in zip(SIDES, self._tables, strict=True))
+        r, s = (times_of(self.plan, side, table) for side, table in enumerate(self._tables))
         return r, s
 
     def _pairs(self) -> Outcome:
-        """All pairs, and what is unmatched."""
+        """All pairs, and the rows without a partner."""
         parts = self._source.parts(_no_rows)
         self._source.each(lambda r, s: parts.mine().append((np.array(r, np.int64), np.array(s, np.int64))))
         found = [part for thread in parts.all() for part in thread]
@@ -157,7 +155,7 @@ class KindJoin:
         return Outcome(rows, {}, np.concatenate([np.maximum(times[0][r], times[1][s]), *ends]))
 
     def _ends(self, side: int, at: Array) -> Array:
-        """When it is certain that a tuple has no partner."""
+        """The times at which it is certain that a tuple has no partner."""
         window = self.plan.window
         return window.ends(at, window.due(SIDES[side], at))
 
@@ -208,7 +206,7 @@ class KindJoin:
         return self._best(empty, lambda r, s: scores_by_time(take, r, s, times)).partners[:, 0]
 
     def _taken(self, partners: Array) -> Outcome:
-        """The rows of a choice; an r without one has an empty place if it is kept."""
+        """The rows of a choice; an r without a partner has a row if r is preserved."""
         k = partners.shape[1]
         keep = partners.ravel() >= 0
         if self.kind.how.keeps[0]:
@@ -218,7 +216,7 @@ class KindJoin:
         return Outcome(rows, {}, self._times_taken(rows, self.times) if self._ordered else None)
 
     def _times_taken(self, rows: Rows, times: Rows) -> Array:
-        """The time by which a choice is certain."""
+        """The times at which a choice is certain."""
         take, own = self.kind.take, times[0][rows[0]]
         ends = self._ends(0, own)
         if take.by is not None or self.plan.window.by_rows:
@@ -230,7 +228,7 @@ class KindJoin:
         return np.where(rows[1] < 0, ends, certain)
 
     def _aggregate(self) -> Outcome:
-        """One row per r, from values that are added up pair by pair."""
+        """One row per r, with aggregates of its partners."""
         n, times, wanted = self._sizes[0], self.times, self.kind.aggregate
         if self.kind.counts_partners(self._ordered):
             return self._counted(self._count(), times)

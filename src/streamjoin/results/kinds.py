@@ -8,7 +8,7 @@ from streamjoin.codegen.records import Array
 
 
 def none_matched(n: int) -> Array:
-    """So many tuples, none of which has a partner so far."""
+    """The marks of n tuples without a partner so far."""
     return np.zeros(n, np.uint8)
 
 

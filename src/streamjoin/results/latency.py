@@ -1,4 +1,4 @@
-"""How long results take: from the arrival of the later tuple to the moment the result is handed out."""
+"""The latency of results: from the arrival of the later tuple to the moment the result is handed out."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from streamjoin.codegen.records import Array
 
 LONGEST = 24 * 3600 * 10**6  # microseconds
 DIGITS = 3
-EXACT = 11  # bits of a value that the histogram keeps: enough for so many digits
+EXACT = 11  # bits of a value that the histogram keeps, enough for its digits
 HALF = 1 << (EXACT - 1)  # buckets for each doubling of a value
 QUANTILES = {"p50": 50.0, "p99": 99.0, "p99_9": 99.9}
 
 
 def buckets(waited: Array) -> Array:
-    """By the first bits of values: those that the histogram does not tell apart have the same one.
+    """The bucket of each value, by its first bits: equal for values that the histogram does not distinguish.
 
     >>> buckets(np.array([1, 2047, 2048, 2049, 2050])).tolist()
     [1, 2047, 2048, 2048, 2049]
@@ -31,8 +31,8 @@ class Latency:
 
     def __init__(self) -> None:
         self._histogram = HdrHistogram(1, LONGEST, DIGITS)
-        self._counts = np.zeros(0, np.int64)  # by bucket: what the histogram has still to be told
-        self._total = 0  # the histogram would compute it bucket by bucket
+        self._counts = np.zeros(0, np.int64)  # by bucket: values that are not in the histogram yet
+        self._total = 0  # kept here, since the histogram would compute it bucket by bucket
         self._stops: list[Array] = [np.zeros(64, np.int64) for _ in range(2)]
         self._times: list[Array] = [np.zeros(64, np.int64) for _ in range(2)]
         self._count = [0, 0]
@@ -53,7 +53,7 @@ class Latency:
         self._count[side] = k + 1
 
     def record_many(self, r: Array, s: Array, moment: int) -> None:
-        """Results have left at a moment. Quick if the later tuples of all of them arrived together, as is usual."""
+        """Results have left at a moment. Fast if the later tuples of all of them arrived together, as is usual."""
         arrivals = [self._moments(side, np.array([n.min(), n.max()])) for side, n in enumerate((r, s))]
         (first_r, last_r), (first_s, last_s) = arrivals
         one = (first_r == last_r and last_r >= last_s) or (first_s == last_s and last_s >= last_r)
@@ -65,12 +65,12 @@ class Latency:
         self._histogram.record_value(waited, len(r))
 
     def record(self, r: Array, s: Array, moment: int | Array) -> None:
-        """Results have left at a moment, or each at its own."""
+        """Results have left, at one moment or each at its own."""
         later = np.maximum(self._moments(0, r), self._moments(1, s))
         waited = np.clip((moment - later) // 1000, 1, LONGEST)
         self._total += int(waited.sum())
         if len(waited):
-            self._histogram.record_value(int(waited.max()), 0)  # exactly; the others as the histogram tells them apart
+            self._histogram.record_value(int(waited.max()), 0)  # exactly; the others with the histogram's precision
             found = np.bincount(buckets(waited))
             if len(found) > len(self._counts):
                 found[: len(self._counts)] += self._counts
@@ -79,7 +79,7 @@ class Latency:
                 self._counts[: len(found)] += found
 
     def _tell(self) -> None:
-        """Tells the histogram what was counted since the last time."""
+        """Adds the values since the last time to the histogram."""
         counts, self._counts = self._counts, np.zeros(0, np.int64)
         for bucket in np.flatnonzero(counts).tolist():
             steps = max(bucket // HALF - 1, 0)

@@ -1,7 +1,7 @@
-"""Numbers of tuples in results: of those that take part in the join, of nobody, and of those that stand aside.
+"""Numbers of tuples in results: of tuples that take part in the join, of no tuple, and of tuples aside.
 
-Tuples that cannot match anything, by themselves, do not take part in the join. If they come out nevertheless, they have
-numbers of their own, which count down in results.
+A tuple whose own values keep it from matching anything takes no part in the join. If it comes out nevertheless, it is
+a tuple aside: it has a number of its own, and these count down in results.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import TypeVar
 
 from streamjoin.codegen.records import Array
 
-NOBODY = -1  # the partner that is missing
+NOBODY = -1  # stands for a missing partner
 
 Numbers = TypeVar("Numbers", int, Array)
 
 
 def aside(numbers: Numbers) -> Numbers:
-    """The number that stands in results for a tuple that stands aside, and back.
+    """The number in results of a tuple aside, from its own number, and back.
 
     >>> aside(0), aside(7), aside(aside(7))
     (-2, -9, 7)

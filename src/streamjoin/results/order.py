@@ -1,6 +1,6 @@
-"""Results in the order of their time, by punctuations: a buffer that lets go what nothing later can precede.
+"""Results in the order of their time: a buffer that releases the results up to a punctuation.
 
-Held are pairs of tuple numbers. Their rows are put together when they leave, once and in order.
+It holds pairs of tuple numbers. Their rows are assembled when they leave, once and in order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SMALLEST = 1024
 
 
 class Times:
-    """The times of one stream's tuples, by number, as long as somebody may ask."""
+    """The times of one stream's tuples, by number, while they may be needed."""
 
     def __init__(self) -> None:
         self._values = np.zeros(SMALLEST, np.int64)
@@ -39,7 +39,7 @@ class Times:
         return self._values, self._first
 
     def forget(self, number: int) -> None:
-        """Nobody asks for tuples below this number any more."""
+        """Tuples below this number are needed no more."""
         gone = number - self._first
         if gone > max(SMALLEST, self._count // 2):
             kept = self._values[gone : self._count].copy()
@@ -60,7 +60,7 @@ class OrderBuffer:
         return self._count
 
     def add(self, r: Array, s: Array, times: Array | None = None) -> None:
-        """Results, at their own times or at the later ones of their pairs."""
+        """Adds results, at these times or at the later time of each pair."""
         if times is None:
             times = np.maximum(self.times[0].of(r), self.times[1].of(s))
         self._held.append((times, r.copy(), s.copy()))
@@ -85,6 +85,6 @@ class OrderBuffer:
         )
 
     def oldest_aside(self, side: int, number: int) -> int:
-        """The same for numbers of tuples that are no part of the join."""
+        """The same for tuples aside."""
         lowest = [np.max(held[1 + side], where=held[1 + side] < NOBODY, initial=aside(number)) for held in self._held]
         return min([number, *(int(aside(value)) for value in lowest)])

@@ -1,7 +1,7 @@
-"""The end of a live join: pairs of tuple numbers become rows, in order if asked for, with punctuations between them.
+"""The output of a live join: pairs of tuple numbers become rows, in order and with punctuations if asked for.
 
-Pairs wait as numbers. Their rows are put together when they are polled for, so that no push waits for it, or just
-before one of them expires.
+Pairs wait as numbers. Their rows are assembled when they are polled, so that no push waits for that, or just before one
+of their tuples is dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from streamjoin.results.stage import Come, Semi, Snapshot, Stage
 from streamjoin.windows import SINCE_EVER
 
 MOST_UNMEASURED = 1 << 16  # results whose latency is not counted yet
-MANY = 1 << 10  # results of one moment whose latency is worth a look of its own
+MANY = 1 << 10  # results of one moment whose latencies are counted separately
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Punctuation:
 
 @dataclass(slots=True)
 class Pairs:
-    """Results that are ready: tuple numbers of r and of s, and since when; their batches once they are put together."""
+    """Results that are ready: tuple numbers of r and of s, and since when; their batches once they are assembled."""
 
     r: Array
     s: Array
     moment: int
-    more: dict[str, pa.Array] | None = None  # columns that were made of several tuples
+    more: dict[str, pa.Array] | None = None  # aggregated columns
     batches: list[pa.RecordBatch] | None = None
 
 
@@ -55,10 +55,10 @@ Item: TypeAlias = "pa.RecordBatch | Punctuation"
 
 
 class Output:
-    """Written by whoever finds the pairs, one thread at a time; read by whoever polls.
+    """Pairs and rows between the engine, which writes them in one thread at a time, and the polling threads.
 
-    A change that was broken off leaves rows that are torn: from then on all others are refused. What was ready before
-    can still be polled for.
+    An interrupted change leaves inconsistent rows: from then on every change is refused. Results that were ready before
+    can still be polled.
     """
 
     def __init__(self, plan: Plan, ordered: bool, punctuate: bool) -> None:
@@ -67,11 +67,11 @@ class Output:
         self.schema = self._assembler.schema
         self.results = 0
         self.punctuation = SINCE_EVER
-        self.buffered = 0  # the most results that ever waited for their order
+        self.buffered = 0  # the largest number of results that waited for their order
         self._latency = Latency()
         self._unmeasured: list[Pairs] = []
         self._unmeasured_count = 0
-        self._times = (Times(), Times())  # of tuples, by number, if somebody needs them
+        self._times = (Times(), Times())  # of tuples, by number, if they are needed
         self._order = OrderBuffer(self._times) if ordered else None
         self._stage = _stage_of(plan, ordered, self._times, self._assembler)
         self._timed = plan.timed and (ordered or not plan.kind.take.every or bool(plan.kind.aggregate))
@@ -85,11 +85,11 @@ class Output:
         self._something = Call()
 
     def append(self, side: int, table: pa.Table, come: Come, moment: int) -> None:
-        """Rows that may become part of results, in the order of their numbers."""
+        """Adds rows that may become part of results, in the order of their numbers."""
         self._section.change("taking rows", self._append, side, table, come, moment)
 
     def taken(self, push: SmallPush, times: Array | None) -> None:
-        """The rows and results of a small batch, in one go. Its times, which are its places, if it `wants_times`."""
+        """Adds the rows and results of a small batch in one change; `times`, equal to `at`, if it `wants_times`."""
         self._section.change("taking rows", self._taken, push, times)
 
     def _taken(self, push: SmallPush, times: Array | None) -> None:
@@ -115,7 +115,7 @@ class Output:
         self._latency.arrived(side, self.sides[side].rows.next, moment)
 
     def room_for(self, side: int, count: int) -> PlainRows | None:
-        """The rows of a side, with room for more, if compiled code can write there what will be `taken`."""
+        """The rows of a side, with room for `count` more, if compiled code can write rows there."""
         rows = self.sides[side].rows
         if not isinstance(rows, PlainRows):
             return None
@@ -133,11 +133,11 @@ class Output:
         return horizon == SINCE_EVER or horizon > self.sides[side].rows.first_end
 
     def preserves(self, side: int) -> bool:
-        """Do rows of a side come out that cannot match anything?"""
+        """Do rows of a side come out even if they cannot match anything?"""
         return self._stage is not None and self._stage.preserves[side]
 
     def set_aside(self, side: int, table: pa.Table, come: Come) -> None:
-        """Rows of a preserved side that cannot match anything, by themselves: they come out in their time."""
+        """Adds tuples aside of a preserved side, which come out at their time."""
         self._section.change("taking rows", self._set_aside, side, table, come)
 
     def _set_aside(self, side: int, table: pa.Table, come: Come) -> None:
@@ -146,7 +146,7 @@ class Output:
         self._stage.arrived(side, come, member=False)
 
     def note(self, snapshot: Snapshot) -> None:
-        """The input has come so far; its results follow sooner or later."""
+        """Notes the progress of the input. The results that follow from it come later."""
         self._snapshots.append(snapshot)
 
     def pairs(self, r: Array, s: Array) -> None:
@@ -161,7 +161,7 @@ class Output:
             self._add(*self._stage.pairs(r, s))
 
     def _add(self, r: Array, s: Array, times: Array | None = None) -> None:
-        """Results, at the times of their pairs or at others."""
+        """Adds results, at the times of their pairs or at these."""
         self.results += len(r)
         if self._order is None:
             self._leave(r.copy(), s.copy())
@@ -170,7 +170,7 @@ class Output:
         self.buffered = max(self.buffered, len(self._order))
 
     def _leave(self, r: Array, s: Array) -> None:
-        """Results can be handed out from now on."""
+        """Makes results ready to be handed out."""
         if not len(r):
             return
         more = None if self._stage is None else self._stage.columns(r)
@@ -182,12 +182,12 @@ class Output:
         self._hand_out(found)
 
     def _measure(self) -> None:
-        """Counts the latencies of what has left."""
+        """Counts the latencies of results that have left."""
         left, self._unmeasured, self._unmeasured_count = self._unmeasured, [], 0
         few = []
         for found in left:
             r, s = found.r, found.s
-            if self._stage is not None:  # a row that came alone waited for nobody
+            if self._stage is not None:  # a row without a partner has no latency
                 paired = (r >= 0) & (s >= 0)
                 if not paired.all():
                     r, s = r[paired], s[paired]
@@ -224,11 +224,11 @@ class Output:
             self._release(mark)
         for side, number in enumerate(reached.numbers):
             horizon = reached.horizons[side] if self._stage is None else self._stage.horizon(side, reached)
-            if horizon > SINCE_EVER:  # of what came later, results are still to come
+            if horizon > SINCE_EVER:  # only tuples below `number`: results of later ones are still to come
                 self._forget(side, horizon, number)
 
     def _forget(self, side: int, horizon: int, number: int) -> None:
-        """Drops rows below a place, of tuples below a number, but for those whose results wait for their order."""
+        """Drops rows below the horizon and below a number, except those whose results wait for their order."""
         rows = self.sides[side].rows
         gone = rows.expired(horizon, number)
         if gone and self._order is not None:
@@ -236,7 +236,7 @@ class Output:
         if gone and self._stage is not None:
             gone = min(gone, rows.expired(horizon, self._stage.oldest(side, number)))
         if gone:
-            self._put_together()
+            self._assemble()
             rows.forget(gone)
             self._latency.forget(side, rows.oldest)
             if self._timed:
@@ -246,24 +246,24 @@ class Output:
             self._stage.forget(side, rows.oldest)
 
     def _forget_aside(self, side: int, horizon: int) -> None:
-        """The same for rows that cannot match anything."""
+        """The same for tuples aside."""
         rows = self.sides[side].aside
         gone = rows.expired(horizon, rows.next)
         if gone and self._order is not None:
             gone = rows.expired(horizon, self._order.oldest_aside(side, rows.next))
         if gone:
-            self._put_together()
+            self._assemble()
             rows.forget(gone)
 
-    def _put_together(self) -> None:
-        """Rows are about to go: what is ready is made of them before."""
+    def _assemble(self) -> None:
+        """Assembles the ready results before rows are dropped."""
         self._measure()
         for found in self._ready:
             if isinstance(found, Pairs):
                 self._batches(found)
 
     def _release(self, mark: int) -> None:
-        """Moves the punctuation on, and with it what is in order."""
+        """Advances the punctuation, and releases the results up to it."""
         self.punctuation = mark
         if self._order is not None:
             self._leave(*self._in_order(*self._order.release(mark)))
@@ -289,7 +289,7 @@ class Output:
         return len(self._ready)
 
     def hand_over(self) -> tuple[Item | None, int]:
-        """The next item that is ready, once, or None if another thread was faster; by how many more it became."""
+        """The next ready item, or None if another thread was faster; and how many items were added by splitting it."""
         found: tuple[Item | None, int] = self._section.run(self._next)
         return found
 
@@ -299,7 +299,7 @@ class Output:
         item = self._ready.popleft()
         if not isinstance(item, Pairs):
             return item, 0
-        first, *others = self._batches(item)  # several where one could not hold all of their text
+        first, *others = self._batches(item)  # several if one could not hold all of their text
         self._ready.extendleft(reversed(others))
         return first, len(others)
 
@@ -313,7 +313,7 @@ class Output:
         return self._latency.summary()
 
     def undecided(self) -> dict[str, int]:
-        """How many rows came out without a partner, and how many tuples wait for one; nothing if all pairs come out."""
+        """How many rows came out without a partner, and how many tuples wait for one. Empty if only pairs come out."""
         found: dict[str, int] = self._section.run(self._undecided)
         return found
 
@@ -331,17 +331,17 @@ class Output:
         self._section.run(self._clear)
 
     def _clear(self) -> None:
-        self._put_together()
+        self._assemble()
         for side in self.sides:
             side.clear()
 
     def let_go(self) -> None:
-        """Lets the others in again, whatever interrupted the present thread in here."""
+        """Releases the lock if an interruption left the current thread holding it."""
         self._section.let_go()
 
 
 def _stage_of(plan: Plan, ordered: bool, times: tuple[Times, Times], assembler: Assembler) -> Stage | None:
-    """What decides about results; None where every pair is one, and nothing else."""
+    """The stage that decides about results; None if the results are exactly the pairs."""
     kind = plan.kind
     if kind.aggregate:
         from streamjoin.results.per_row import PerRow

@@ -1,4 +1,4 @@
-"""The rows behind live results: which columns each side keeps for them, and how result rows are put together."""
+"""The rows behind live results: the columns that each side keeps, and the assembly of result rows."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from streamjoin.results.rows import Rows, take_rows
 from streamjoin.results.schema import columns
 from streamjoin.results.selected import beside, needed
 
-NOTHING = pa.schema([("", pa.null())])  # stands for rows of which no column is needed; it takes no memory
+NOTHING = pa.schema([("", pa.null())])  # stands for rows of which no column is needed; takes no memory
 
 
 class Payload:
-    """The rows of one side, as far as results need them."""
+    """The rows of one side, with the columns that results need."""
 
     def __init__(self, schema: pa.Schema, pushed: pa.Schema) -> None:
-        """`schema`: of the columns that are needed, of those that batches have."""
+        """`schema`: the needed ones of the columns of pushed batches."""
         self._schema, self._pushed = schema if schema.names else NOTHING, pushed
         self.clear()
 
     def clear(self) -> None:
         """Forgets all rows."""
         self.rows = self._new_rows()  # of tuples that take part in the join
-        self.aside = self._new_rows()  # of those that cannot match anything, and come out nevertheless
+        self.aside = self._new_rows()  # of tuples aside
 
     def _new_rows(self) -> Rows | PlainRows:
         return PlainRows(self._schema, self._pushed) if is_plain(self._schema) else Rows(self._schema)
@@ -44,7 +44,7 @@ class Payload:
         return self.rows.nbytes + self.aside.nbytes
 
     def append(self, table: pa.Table | pa.RecordBatch | PackedRows, last_at: int, member: bool = True) -> None:
-        """The next rows, with their largest place in the window."""
+        """Adds rows, with their largest `at`."""
         rows, names = self.rows if member else self.aside, self._schema.names
         if isinstance(rows, PlainRows):
             rows.append(table, last_at)
@@ -61,7 +61,7 @@ class Payload:
         self.rows.kept(batch, last_at, nulls)
 
     def take(self, numbers: Array, names: list[str] | None = None) -> pa.Table:
-        """The rows with these numbers, all that is kept of them or these columns; nulls for nobody."""
+        """The rows with these numbers, all kept columns or these; nulls for NOBODY."""
         parts = (self.rows, numbers >= 0, numbers), (self.aside, numbers < NOBODY, aside(numbers))
         empty = self._schema.empty_table() if names is None else self._schema.empty_table().select(names)
         if not empty.num_columns:
@@ -80,7 +80,7 @@ class Payload:
 
 
 class Assembler:
-    """Keeps the rows of both sides, makes result rows of them, and computes with them."""
+    """Keeps the rows of both sides, assembles result rows, and computes expressions over them."""
 
     def __init__(self, plan: Plan) -> None:
         kind = plan.kind
@@ -92,7 +92,7 @@ class Assembler:
         kept = []
         for side, letter in enumerate(SIDES):
             names = {*needed(self._wanted, side), *(name for owner, name in read if owner == letter)}
-            if plan.window.carries and side == 1:  # its tuples may come again
+            if plan.window.carries and side == 1:  # its tuples may be pushed again
                 names = set(plan.schemas[letter].names)
             kept.append(pa.schema([field for field in plan.schemas[letter] if field.name in names]))
         self.sides = Payload(kept[0], plan.schemas["r"]), Payload(kept[1], plan.schemas["s"])
@@ -118,7 +118,7 @@ class Assembler:
         return ResultBlocks(pa.schema([column.field for column in wanted]), plain, sources)
 
     def batches(self, r: Array, s: Array, more: Mapping[str, pa.Array] | None = None) -> list[pa.RecordBatch]:
-        """The rows of results, in as many batches as their text needs; `more` as in `table`."""
+        """The rows of results, in as many batches as their text requires; `more` as in `table`."""
         batch = self._blocks.batch(r, s) if self._blocks is not None else None
         if batch is None:
             batch = self._without_partners(r, s)
@@ -141,7 +141,7 @@ class Assembler:
         return None
 
     def table(self, r: Array, s: Array, more: Mapping[str, pa.Array] | None = None) -> pa.Table:
-        """The rows of results; `more` are columns that were made elsewhere, by name."""
+        """The rows of results; `more` are columns that were computed elsewhere, by name."""
         rows = self.sides[0].take(r), self.sides[1].take(s)
         if self._as_they_are:
             return pa.table([*rows[0].columns, *rows[1].columns], schema=self.schema)
@@ -159,8 +159,8 @@ class Assembler:
         alone = s == NOBODY
         if node.op == "column":
             (side, name), numbers = node.column, (np.where(alone, NOBODY, r), s)
-            place = SIDES.index(side)
-            return flat(self.sides[place].take(numbers[place], [name]).column(0))
+            which = SIDES.index(side)
+            return flat(self.sides[which].take(numbers[which], [name]).column(0))
         (found,) = self.values((node,), r, s)
         found.valid[alone] = False
         return as_arrow(found, node)

@@ -1,4 +1,4 @@
-"""Aggregates of the partners of each r on live streams: added up pair by pair, final when its window has closed."""
+"""Aggregates of the partners of each r on live streams: updated pair by pair, final when its window has closed."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ NO_TIMES = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
 
 class Total:
-    """One aggregate that is added up. What it knows of each r is kept with what else is known of that tuple."""
+    """One aggregate with an accumulator. Its state of each r is kept with the other columns of that tuple."""
 
     def __init__(self, aggregate: Aggregate) -> None:
-        self._place, self._none = accumulator(aggregate, 0, NO_TIMES), accumulator(aggregate, 1, NO_TIMES)
-        self.argument = self._place.argument
-        self._names = {name: f"{aggregate.name}.{name}" for name, value in vars(self._place).items() if _array(value)}
-        self.more = {column: (getattr(self._place, name).dtype, 0) for name, column in self._names.items()}
+        self._sums, self._none = accumulator(aggregate, 0, NO_TIMES), accumulator(aggregate, 1, NO_TIMES)
+        self.argument = self._sums.argument
+        self._names = {name: f"{aggregate.name}.{name}" for name, value in vars(self._sums).items() if _array(value)}
+        self.more = {column: (getattr(self._sums, name).dtype, 0) for name, column in self._names.items()}
 
     def at(self, members: Undecided) -> Accumulator:
-        """What adds up, at the places of tuples."""
+        """The accumulator over the state of these tuples."""
         for name, column in self._names.items():
-            setattr(self._place, name, members[column])
-        self._place.first = members.first
-        return self._place
+            setattr(self._sums, name, members[column])
+        self._sums.first = members.first
+        return self._sums
 
     def result(self, members: Undecided, r: Array) -> pa.Array:
-        """The aggregate of results, of tuples aside too, who have no partners."""
+        """The aggregate of results, also of tuples aside, which have no partners."""
         mine = r >= 0
         found = self.at(members).result(r[mine] - members.first)
         if mine.all():
@@ -88,7 +88,7 @@ class PerRow(Stage):
         return NONE
 
     def _own(self, r: Array, s: Array) -> tuple[Array, Array]:
-        """The times of pairs; without time columns all are the same."""
+        """The times of pairs; without time columns all are equal."""
         if self._times is None:
             return np.zeros(len(r), np.int64), np.zeros(len(s), np.int64)
         return self._times[0].of(r), self._times[1].of(s)
@@ -115,7 +115,7 @@ class PerRow(Stage):
         return found
 
     def _chosen(self, name: str, r: Array) -> Array:
-        """The partners that min_by or max_by has found for results, who leave."""
+        """The partners that min_by or max_by has found for results. They are removed."""
         members = self._waiting[0].members
         mine, s = np.flatnonzero(r >= 0), np.full(len(r), NOBODY)
         heads, at = members[_head(name)], r[mine] - members.first
@@ -128,7 +128,7 @@ class PerRow(Stage):
         return partners_from(self._window, reached) if side and self._choices else super().horizon(side, reached)
 
     def oldest(self, side: int, number: int) -> int:
-        """Who is held back for the order alone has partners below the horizon."""
+        """An r that is held back only for the order has partners below the horizon."""
         if not self._ordered and not self._window.by_rows:
             return number
         members = self._waiting[0].members

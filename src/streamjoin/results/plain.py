@@ -1,11 +1,11 @@
-"""Rows of plain values, kept row by row in blocks, and gathered into result batches by compiled code.
+"""Rows of plain values: stored row by row in blocks, gathered into result batches by compiled code.
 
     number      ....|  block  |  block  |  block ..
     block       [ts x y][ts x y][ts x y] ..           a row lies in one or two cache lines
 
-Arrow's `take` costs some ten microseconds a side however few rows it takes, and a table of small batches must be merged
-again and again. Here a batch is copied once. Result rows are written into a block of Arrow columns that is handed out
-slice by slice as it is filled: a slice never changes, and keeps its block alive.
+Arrow's `take` costs some ten microseconds a side, however few rows it takes, and a table of small batches must be
+merged repeatedly. Here a batch is copied once. Result rows are written into a block of Arrow columns, of which slices
+are handed out as they are filled. A slice never changes, and keeps its block alive.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ DONE, COUNT, NUMBERS = (Gather.word(name) for name in ("done", "count", "numbers
 
 
 def is_plain(schema: pa.Schema) -> bool:
-    """Are there columns, and do all of them have values of one fixed size in bytes?"""
+    """Are there columns, and do the values of each have a fixed size in bytes?"""
     return len(schema) > 0 and all(width_of(field.type) for field in schema)
 
 
 def width_of(t: pa.DataType) -> int:
-    """The bytes of a value; 0 if they differ, or lie elsewhere, or are bits."""
+    """The bytes of a value; 0 if its size varies or is less than a byte, or if it lies in another buffer."""
     plain = (pa.types.is_primitive(t) and not pa.types.is_boolean(t)) or pa.types.is_decimal128(t)
     return t.bit_width // 8 if plain and t.bit_width // 8 in WIDTHS else 0
 
@@ -43,7 +43,7 @@ class PlainRows:
     """Rows of one side, oldest first, for columns of plain values. See `Rows`."""
 
     def __init__(self, schema: pa.Schema, pushed: pa.Schema) -> None:
-        """`pushed`: what batches have, of which `schema` is kept."""
+        """`schema`: the kept ones of the columns of pushed batches."""
         self.schema = schema
         widths = [width_of(field.type) for field in schema]
         offset, cells = 0, np.zeros(len(schema), Cell.dtype)
@@ -62,19 +62,19 @@ class PlainRows:
         self.next = 0
         self._base = 0  # the first block
         self._blocks: list[Array] = []
-        self._ends: list[int] = []  # the largest place in each
+        self._ends: list[int] = []  # the largest `at` in each
         self.has_nulls = False
         self._nulls: list[dict[int, Array]] = []  # by block and column: which values are not null, if some are
         self._spare: Array | None = None
         self._use_table(np.zeros(16, np.int64))
 
     def _use_table(self, table: Array) -> None:
-        """Where the blocks lie: block b at place b modulo the table's length, a power of two."""
+        """The addresses of the blocks: block b at index b modulo the table's length, a power of two."""
         self._table = table
         self._words[BLOCKS], self._words[MASK] = address(table), len(table) - 1
 
     def _add_block(self, block: Array) -> None:
-        """One more block at the end. It stays where it is until it is forgotten."""
+        """Adds a block at the end. It does not move until it is dropped."""
         if len(self._blocks) == len(self._table):
             first, old = self._base, self._table
             numbers = np.arange(first, first + len(old))
@@ -97,11 +97,11 @@ class PlainRows:
 
     @property
     def first_end(self) -> int:
-        """The largest place in the oldest block: nothing goes before that has expired, nor before the block is full."""
+        """The largest `at` in the oldest block, which is dropped when that has expired and the block is full."""
         return self._ends[0] if (self._base + 1) << SHIFT <= self.next else FOREVER
 
     def append(self, rows: pa.Table | pa.RecordBatch | PackedRows, last_at: int) -> None:
-        """Adds rows whose largest place is `last_at`."""
+        """Adds rows whose largest `at` is `last_at`."""
         for batch in rows.to_batches() if isinstance(rows, pa.Table) else (rows,):
             if batch.num_rows:
                 self._append(batch, last_at)
@@ -127,11 +127,11 @@ class PlainRows:
 
     @property
     def room(self) -> int:
-        """Rows for which there is room."""
+        """Rows that fit without another block."""
         return ((self._base + len(self._blocks)) << SHIFT) - self.next
 
     def make_room(self, count: int) -> None:
-        """Makes room for so many rows."""
+        """Makes room for `count` rows."""
         while self.room < count:
             block, self._spare = self._spare, None
             self._add_block(np.empty(BLOCK * self._row, np.uint8) if block is None else block)
@@ -170,7 +170,7 @@ class PlainRows:
         return pa.table(arrays, schema=schema)
 
     def _validity(self, c: int, numbers: Array) -> pa.Buffer | None:
-        """Which of the rows have a value in a column; None if all have."""
+        """Which of the rows are not null in a column; None if all are."""
         if not any(c in nulls for nulls in self._nulls):
             return None
         everywhere = np.ones(BLOCK, np.bool_)
@@ -180,7 +180,7 @@ class PlainRows:
     def expired(self, horizon: int, below: int) -> int:
         """How many blocks lie wholly below the horizon, of rows whose numbers lie below a number.
 
-        Only full ones count: compiled code may be writing to the last.
+        Only full blocks count: compiled code may be writing to the last one.
         """
         gone, stop = 0, min(below, self.next)
         while (self._base + gone + 1) << SHIFT <= stop and self._ends[gone] < horizon:
@@ -196,10 +196,10 @@ class PlainRows:
 
 
 class ResultBlocks:
-    """Makes batches of results of plain columns: slices of a block that is filled from its beginning."""
+    """Makes batches of results with plain columns: slices of a block that is filled from its beginning."""
 
     def __init__(self, schema: pa.Schema, sides: dict[int, PlainRows], sources: list[tuple[int, int]]) -> None:
-        """`sides`: those that results have columns of. `sources`: for each column its side, and which one there."""
+        """`sides`: the sides with result columns. `sources`: for each result column its side, and its index there."""
         self._schema, self._sides = schema, list(sides.values())
         self._sources = Source.array(len(sources))
         for source, (side, c) in zip(self._sources, sources, strict=True):
@@ -233,7 +233,7 @@ class ResultBlocks:
         return self._block.slice(done, count)
 
     def _begin(self, room: int) -> None:
-        """Another block, for so many results."""
+        """A new block, for `room` results."""
         buffers = [pa.allocate_buffer(room * width) for width in self._widths]
         self._sources["start"] = [buffer.address for buffer in buffers]
         self._block = pa.RecordBatch.from_arrays(

@@ -1,4 +1,4 @@
-"""Rows of plain values: copied in, looked up, and put together, compiled."""
+"""The kernels of rows of plain values: copy them in, look them up, gather them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ TILE = 256  # results whose rows are looked up at a time
 
 
 class Cell(Record):
-    """A column of the rows of a side."""
+    """A column in the rows of a side."""
 
-    child: Word  # which one of a batch
+    child: Word  # its index in a batch
     each: Word  # bytes of a value
-    offset: Word  # where it lies in a row
+    offset: Word  # in a row, in bytes
 
 
 class Kept(Keeper):
@@ -28,7 +28,7 @@ class Kept(Keeper):
     cells: Address  # Cell
     cell_count: Word
     row: Word  # bytes from one row to the next
-    blocks: Address  # int64: where blocks lie, a ring: forgetting some moves no other
+    blocks: Address  # int64: addresses of blocks, a ring: dropping a block moves no other
     mask: Word  # its length, a power of two, less one
 
 
@@ -42,7 +42,7 @@ class Source(Record):
 
 
 class Gather(Record):
-    """Results to be put together."""
+    """Results to be gathered."""
 
     kept: PerSide  # addresses of Kept
     numbers: PerSide  # int64: tuple numbers
@@ -54,7 +54,7 @@ class Gather(Record):
 
 @inner
 def spread_column(each, to, row, source, count):
-    """Copies values that lie side by side to the same place of rows."""
+    """Copies contiguous values to the same offset in consecutive rows."""
     if each == 16:
         pairs, values = carray(pointer(to), (1 << 60,), np.uint64), carray(pointer(source), (1 << 60,), np.uint64)
         for k in range(count):
@@ -76,7 +76,7 @@ def spread_column(each, to, row, source, count):
 
 @on_demand
 def keep(address):
-    """Copies an exported batch, for which there is room. 1 if some of its values are null."""
+    """Copies an exported batch. There must be room. 1 if some of its values are null."""
     kept = record_at(address, Kept)
     array, cells = record_at(kept.exported, ArrowArray), records_at(kept.cells, kept.cell_count, Cell)
     children, blocks, nulls = words_at(array.children, array.n_children), words_at(kept.blocks, 1 << 60), False
@@ -95,54 +95,54 @@ def keep(address):
 
 
 @inner
-def look_up(kept, numbers, first, count, places):
-    """Where rows lie. False if one of them is nobody's."""
+def look_up(kept, numbers, first, count, rows):
+    """Writes the addresses of rows. False if one of the numbers is NOBODY."""
     blocks, row, mask = words_at(kept.blocks, 1 << 60), kept.row, kept.mask
     for k in range(count):
         number = numbers[first + k]
         if number < 0:
             return False
-        places[k] = blocks[(number >> SHIFT) & mask] + (number & (BLOCK - 1)) * row
+        rows[k] = blocks[(number >> SHIFT) & mask] + (number & (BLOCK - 1)) * row
     return True
 
 
 @inner
-def collect(source, places, count, done):
-    """The values of one column, from rows to their places side by side."""
+def collect(source, rows, count, done):
+    """Copies the values of one column from rows into a contiguous array."""
     each, offset = source.each, source.offset
     if each == 16:
         pairs = carray(pointer(source.start), (1 << 60,), np.uint64)
         for k in range(count):
-            value = carray(pointer(places[k] + offset), (2,), np.uint64)
+            value = carray(pointer(rows[k] + offset), (2,), np.uint64)
             pairs[2 * (done + k)], pairs[2 * (done + k) + 1] = value[0], value[1]
     elif each == 8:
         out = carray(pointer(source.start), (1 << 60,), np.uint64)
         for k in range(count):
-            out[done + k] = carray(pointer(places[k] + offset), (1,), np.uint64)[0]
+            out[done + k] = carray(pointer(rows[k] + offset), (1,), np.uint64)[0]
     elif each == 4:
         small = carray(pointer(source.start), (1 << 60,), np.uint32)
         for k in range(count):
-            small[done + k] = carray(pointer(places[k] + offset), (1,), np.uint32)[0]
+            small[done + k] = carray(pointer(rows[k] + offset), (1,), np.uint32)[0]
     else:
         single = carray(pointer(source.start), (1 << 60,), np.uint8)
         for k in range(count):
             for b in range(each):
-                single[(done + k) * each + b] = carray(pointer(places[k] + offset), (each,), np.uint8)[b]
+                single[(done + k) * each + b] = carray(pointer(rows[k] + offset), (each,), np.uint8)[b]
 
 
 @on_demand
 def gather(address):
-    """Puts results together. 0 if one of them has nobody on a side."""
+    """Gathers results. 0 if one of them has no tuple on a side."""
     asked = record_at(address, Gather)
-    sources, places = records_at(asked.sources, asked.source_count, Source), np.empty((2, TILE), np.int64)
+    sources, rows = records_at(asked.sources, asked.source_count, Source), np.empty((2, TILE), np.int64)
     for first in range(0, asked.count, TILE):
         count = min(TILE, asked.count - first)
         for side in range(2):
             if asked.kept[side]:
                 kept, numbers = record_at(asked.kept[side], Kept), words_at(asked.numbers[side], asked.count)
-                if not look_up(kept, numbers, first, count, places[side]):
+                if not look_up(kept, numbers, first, count, rows[side]):
                     return 0
         for c in range(asked.source_count):
-            collect(sources[c], places[sources[c].side], count, asked.done + first)
+            collect(sources[c], rows[sources[c].side], count, asked.done + first)
     asked.done += asked.count
     return 1

@@ -13,23 +13,23 @@ from streamjoin.intake.frames import is_foreign_frame, without_index
 from streamjoin.windows import FOREVER
 
 GROWTH = 2
-SMALL, FEW = 1 << 10, 16  # rows of a batch that waits to be merged with others, and how many of these there are
+SMALL, FEW = 1 << 10, 16  # batches of fewer rows wait to be merged, until there are this many of them
 MOST_ROWS, MOST_BYTES = 1 << 20, 1 << 28  # a chunk is dropped as a whole, and copied as a whole when it grows
 
-Chunk = tuple[pa.Table, int, int]  # rows, the first one's number, their largest place
+Chunk = tuple[pa.Table, int, int]  # rows, the first one's number, their largest `at`
 
 
 class Rows:
     """Consecutive chunks of one stream's rows, oldest first.
 
-    A chunk is found by its rows' numbers at any moment: whoever was interrupted has changed nothing or all.
+    A change is made as a whole: after an interruption at any moment, each row is still found by its number.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self.next = 0  # number of the next row
         self._chunks: list[Chunk] = []
-        self._small = 0  # chunks at the end that are as they came
+        self._small = 0  # chunks at the end that are not merged yet
 
     @property
     def nbytes(self) -> int:
@@ -42,11 +42,11 @@ class Rows:
 
     @property
     def first_end(self) -> int:
-        """The largest place in the oldest chunk: nothing goes before that has expired."""
+        """The largest `at` in the oldest chunk, which is dropped when that has expired."""
         return self._chunks[0][2] if self._chunks else FOREVER
 
     def append(self, table: pa.Table | pa.RecordBatch, last_at: int) -> None:
-        """Adds rows whose largest place is `last_at`, merging small chunks so that they stay few."""
+        """Adds rows whose largest `at` is `last_at`; merges small chunks when there are many."""
         if not table.num_rows:
             return
         if isinstance(table, pa.RecordBatch):
@@ -109,7 +109,7 @@ def _mergeable(before: pa.Table, chunk: pa.Table) -> bool:
 
 
 def take_rows(table: pa.Table, rows: Array, missing: bool = False) -> pa.Table:
-    """The rows with these numbers; in several chunks where one could not hold all of their text.
+    """The rows with these numbers, in several chunks if one could not hold all of their text.
 
     `missing`: a number below zero stands for a row of nulls.
     """
@@ -135,9 +135,9 @@ def side_by_side(r: pa.Table, s: pa.Table, schema: pa.Schema) -> pa.Table:
 def gather(
     frames: tuple[Any, Any], tables: tuple[pa.Table, pa.Table], rows: tuple[Array, Array], schema: pa.Schema
 ) -> Any:
-    """Rows of two tables side by side, as a table of the frames' kind: pandas and Polars keep their own cells.
+    """Rows of two tables side by side, as a table of the frames' kind. pandas and Polars keep their own values.
 
-    `tables` are the frames as Arrow tables, which is what comes back of every other kind.
+    `tables` are the frames as Arrow tables, from which results of every other kind are made.
     """
     if not is_foreign_frame(frames[0]):
         return _gathered(tables, rows, schema)

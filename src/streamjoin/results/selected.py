@@ -1,6 +1,6 @@
-"""The wanted columns of results, by row numbers: of both sides, null where a partner is missing, and computed ones.
+"""The selected columns of results, by row numbers: of both sides, null where a partner is missing, and computed ones.
 
-The result is a table of the inputs' kind: pandas and Polars keep their own cells.
+The result is a table of the inputs' kind. pandas and Polars keep their own values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Take = Callable[[pa.Table, Array, bool], pa.Table]  # rows by their numbers; are
 
 
 def needed(wanted: list[Column], side: int) -> list[str]:
-    """The columns of a side that a result is made of."""
+    """The columns of a side that results need."""
     letter = SIDES[side]
     found = [column.source.name for column in wanted if column.side == side]
     nodes = [column.node for column in wanted if column.node is not None]
@@ -34,7 +34,7 @@ def needed(wanted: list[Column], side: int) -> list[str]:
 
 
 def beside(wanted: list[Column], r: pa.Table, s: pa.Table, more: Mapping[str, pa.Array] | None = None) -> pa.Table:
-    """A result of rows that lie side by side; `more` are columns that were made elsewhere, by name."""
+    """A result from rows that lie side by side; `more` are columns that were computed elsewhere, by name."""
     nodes = tuple(column.node for column in wanted if column.node is not None)
     made = iter(zip(nodes, Computed(nodes, r, s, aligned=True).rows(_length(r, s)), strict=True) if nodes else ())
     arrays = []
@@ -56,9 +56,9 @@ def _length(r: pa.Table, s: pa.Table) -> int:
 
 @dataclass(frozen=True)
 class Assembly:
-    """What results are made of: the frames that were given, the same as Arrow tables, and the wanted columns.
+    """The inputs of results: the given frames, the same as Arrow tables, and the selected columns.
 
-    `take_rows` takes rows of a table, in several threads if it has them.
+    `take_rows` takes rows of a table, possibly in several threads.
     """
 
     frames: tuple[Any, Any]
@@ -67,7 +67,7 @@ class Assembly:
     take_rows: Take = take_rows
 
     def take(self, rows: Rows) -> tuple[pa.Table, pa.Table]:
-        """What is needed of both sides, side by side."""
+        """The needed columns of both sides, side by side."""
         found = []
         for side in (0, 1):
             table = self.tables[side].select(needed(self.wanted, side))
@@ -99,7 +99,7 @@ class Assembly:
 
     @cached_property
     def _namespace(self) -> Any:
-        """The library of the frames, if it is one that keeps its own cells."""
+        """The library of the frames, if it keeps its own values."""
         if not is_foreign_frame(self.frames[0]):
             return None
         import narwhals.stable.v2 as nw
@@ -114,16 +114,16 @@ class Assembly:
         """Columns of a side, as their library has them."""
         names = [column.source.name for column in self.wanted if column.side == side]
         frame = without_index(self.frames[side])
-        places = {str(name): k for k, name in enumerate(frame.columns)}
+        index = {str(name): k for k, name in enumerate(frame.columns)}
         missing = bool((rows < 0).any())
         if hasattr(frame, "iloc"):
-            part = frame.iloc[:, [places[name] for name in dict.fromkeys(names)]]
+            part = frame.iloc[:, [index[name] for name in dict.fromkeys(names)]]
             part = without_index(part.reindex(rows) if missing else part.take(rows))
             return {name: part.iloc[:, k] for k, name in enumerate(dict.fromkeys(names))}
         chosen = self._namespace.from_arrow(pa.array(np.where(rows < 0, 0, rows)))
         if missing:
             chosen = self._namespace.from_arrow(pa.array(rows, mask=rows < 0))
-        return {name: frame.to_series(places[name]).gather(chosen) for name in dict.fromkeys(names)}
+        return {name: frame.to_series(index[name]).gather(chosen) for name in dict.fromkeys(names)}
 
     def _series(self, column: pa.ChunkedArray) -> Any:
         return column.to_pandas() if not hasattr(self._namespace, "from_arrow") else self._namespace.from_arrow(column)

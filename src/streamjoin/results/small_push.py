@@ -1,4 +1,4 @@
-"""A small batch on its way through an engine to the output: one record, which each of them completes."""
+"""A small batch on its way through an engine to the output: one object, to which the engine adds its results."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from streamjoin.windows.watermark import Watermark
 
 @dataclass(slots=True)
 class SmallPush:
-    """A batch that an engine is asked to take as it is; once taken, its latest time and its first results."""
+    """A batch for an engine's compiled call. Once taken, it has its latest time and its first results."""
 
     side: int
     batch: pa.RecordBatch | PackedRows
     watermark: Watermark  # of its side
-    rows: PlainRows | None = None  # with room for it, where compiled code can write rows of its side
+    rows: PlainRows | None = None  # of its side, with room for it, if compiled code can write there
     moment: int = 0  # of its arrival, by `time.perf_counter_ns`
     newest: int = 0
     r: Array | None = None  # tuple numbers of results, in the engine's own memory
     s: Array | None = None
-    nulls: bool | None = None  # are there nulls in it? None: it was not written into `rows`
+    nulls: bool | None = None  # does it have nulls? None: it was not written into `rows`

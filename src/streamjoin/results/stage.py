@@ -1,9 +1,9 @@
-"""What becomes of an engine's pairs before they are handed out: which of them are results, and which rows come alone.
+"""Decides about results: which pairs are results, and which rows come out without a partner.
 
     engine ──▶ pairs, complete ──▶ stage ──▶ order ──▶ rows ──▶ poll
 
-A tuple is decided once, and by one owner: when the input has passed the end of its window and all pairs of what had
-come until then are there. Until then it is held back.
+A tuple is decided once: when the input has passed the end of its window, and all pairs of the tuples that had arrived
+by then are known. Until then it is held back.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from streamjoin.windows import FOREVER
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The input at a moment: how many tuples had come, how far time had, and what no later tuple reaches."""
+    """The progress of the input at a moment: the numbers of tuples, the mark of time, the horizons."""
 
     numbers: tuple[int, int]
     mark: int
     horizons: tuple[int, int]
-    passed: tuple[int, int]  # by side: its tuples that wait for a place below this wait no longer
+    passed: tuple[int, int]  # by side: its tuples that are due below this wait no longer
     ended: bool = False
 
 
 class Come(NamedTuple):
-    """Tuples that have come: their places in the window, their times if they have any, and when each of them is due,
-    if its window is its own."""
+    """Tuples that have arrived: their `at`, their times if they have any, and when each is due, if each has its own
+    window."""
 
     at: Array
     times: Array | None
@@ -44,7 +44,7 @@ class Come(NamedTuple):
 
 
 class Results(NamedTuple):
-    """Results as tuple numbers; their times, unless these are the later ones of their pairs."""
+    """Results as tuple numbers, and their times if these are not the later times of their pairs."""
 
     r: Array
     s: Array
@@ -55,10 +55,10 @@ NONE = Results(NOTHING, NOTHING)
 
 
 class Waiting:
-    """The tuples of one side that wait for their partners: those that take part in the join, and those aside."""
+    """The waiting tuples of one side: those that take part in the join, and tuples aside."""
 
     def __init__(self, side: int, more: Mapping[str, tuple[Any, Any]]) -> None:
-        """`more`: what else is known of those that take part."""
+        """`more`: further columns of those that take part, by name: type and first value."""
         self._side = side
         self.members, self.others = Undecided(**more), Undecided()
 
@@ -67,7 +67,7 @@ class Waiting:
         return self.members.settle(reached.passed[self._side], reached.numbers[self._side], reached.ended)
 
     def decided_aside(self, reached: Snapshot) -> tuple[Array, Array]:
-        """The others that wait no longer: their numbers as they stand in results, their times."""
+        """The tuples aside that wait no longer: their numbers in results, their times."""
         at = self.others.settle(reached.passed[self._side], FOREVER, reached.ended)
         found = aside(at + self.others.first), self.others["time"][at]
         self.others.forget(FOREVER)
@@ -90,11 +90,11 @@ class Stage:
     """Every pair is a result, and so is every tuple of a preserved side without a partner."""
 
     def __init__(self, plan: Plan, ordered: bool, more: Mapping[str, tuple[Any, Any]] | None = None) -> None:
-        """`more`: what else is known of a tuple that waits, by name: its type and its first value."""
+        """`more`: further columns of waiting tuples, by name: type and first value."""
         self._how, self._window, self._ordered = plan.kind.how, plan.window, ordered
         self.preserves = plan.kind.how.keeps
         self._waiting = {side: Waiting(side, more or {}) for side in (0, 1) if self._waits(side)}
-        self.unmatched = 0  # rows that came out alone
+        self.unmatched = 0  # rows that came out without a partner
 
     def _waits(self, side: int) -> bool:
         """Do tuples of a side wait for partners?"""
@@ -107,12 +107,12 @@ class Stage:
             (waiting.members if member else waiting.others).append(*self._ends(side, come))
 
     def _ends(self, side: int, come: Come) -> tuple[Array, Array]:
-        """What the input must have passed before tuples have met all their partners; the times of their results."""
+        """When tuples are due: the input has then passed all their partners; and the times of their results."""
         due = self._window.due(SIDES[side], come.at) if come.due is None else come.due
         return due, self._window.ends(come.at if come.times is None else come.times, due)
 
     def pairs(self, r: Array, s: Array) -> Results:
-        """Pairs have been found: those that are results."""
+        """Takes pairs; returns those that are results."""
         for side, waiting in self._waiting.items():
             waiting.members.meet(s if side else r)
         return Results(r, s) if self._how.pairs else NONE
@@ -122,7 +122,7 @@ class Stage:
         return any(waiting.due(passed[side]) for side, waiting in self._waiting.items())
 
     def settle(self, reached: Snapshot) -> Iterator[Results]:
-        """All pairs of what had come by then have been found: the results that follow from it."""
+        """The results that follow once all pairs of the tuples of this snapshot are known."""
         for side, waiting in self._waiting.items():
             at, members = waiting.decided(reached), waiting.members
             at = at[~members["met"][at]]
@@ -130,21 +130,21 @@ class Stage:
             yield self._alone(side, *waiting.decided_aside(reached))
 
     def _alone(self, side: int, numbers: Array, times: Array) -> Results:
-        """Tuples of a side come out without a partner."""
+        """Results of tuples of a side without a partner."""
         self.unmatched += len(numbers)
         nobody = np.full(len(numbers), NOBODY)
         return Results(nobody, numbers, times) if side else Results(numbers, nobody, times)
 
     def columns(self, r: Array) -> dict[str, pa.Array] | None:
-        """What else the results of tuples r have, by name, when they leave."""
+        """Further columns of the results of tuples r, by name, when they leave."""
         return None
 
     def in_order(self, r: Array, s: Array) -> tuple[Array, Array]:
-        """Results whose turn has come, in their order: those that are still to be handed out."""
+        """Of results that leave in order, those that are still to be handed out."""
         return r, s
 
     def earliest(self) -> int:
-        """No result that is held back has a time below this, as far as the input's own progress does not tell."""
+        """No result that is held back has a time below this. FOREVER if the input's progress already ensures that."""
         if not self._window.by_rows:
             return FOREVER
         return min(waiting.earliest() for waiting in self._waiting.values())
@@ -155,21 +155,21 @@ class Stage:
             self._waiting[side].members.forget(number)
 
     def horizon(self, side: int, reached: Snapshot) -> int:
-        """Tuples of a side below this place meet no further arrival, and are no partners of an r that is held back."""
+        """Tuples of a side below this `at` meet no further arrival, and are no partners of an r that is held back."""
         return reached.horizons[side]
 
     def oldest(self, side: int, number: int) -> int:
-        """The smallest number of a side's tuple that is part of what is held back, or `number`, as far as known."""
+        """The smallest number of a side's tuple in a result that is held back, if there is one, or `number`."""
         return number
 
     @property
     def held(self) -> int:
-        """Tuples whose result is not known yet."""
+        """The number of undecided tuples."""
         return sum(waiting.held for waiting in self._waiting.values())
 
 
 class Semi(Stage):
-    """An r is a result when its first partner is found; in an order, when the turn of its earliest pair comes."""
+    """An r is a result when its first partner is found; with ordered results, when its earliest pair leaves."""
 
     def __init__(self, plan: Plan, ordered: bool) -> None:
         super().__init__(plan, ordered, {"out": (np.bool_, False)})
@@ -182,14 +182,14 @@ class Semi(Stage):
         return Results(r, s) if self._ordered else Results(*self.in_order(r, s))
 
     def in_order(self, r: Array, s: Array) -> tuple[Array, Array]:
-        """Of each r the first pair, if none was handed out before."""
+        """The first pair of each r, if none was handed out before."""
         members = self._waiting[0].members
         found = np.empty(len(r), np.int64)
         found = found[: first_of_each(r, members.first, members["out"], found)]
         return found, np.full(len(found), NOBODY)
 
     def settle(self, reached: Snapshot) -> Iterator[Results]:
-        """An r without a partner is no result."""
+        """An r without a partner is not a result."""
         self._waiting[0].decided(reached)
         return iter(())
 

@@ -1,4 +1,4 @@
-"""Tuples whose result is not known yet: until when each waits, and which of them can wait no longer."""
+"""Tuples whose result is not known yet: until when each waits, and which of them are decided."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from streamjoin.codegen.records import Array
 from streamjoin.windows import FOREVER
 
-BLOCK = 1 << 10  # tuples whose earliest end is known
-FAR = 4  # blocks between two that are looked at, so that these are looked at one by one
+BLOCK = 1 << 10  # tuples for which the earliest end is kept
+FAR = 4  # gap, in blocks, from which on due blocks are processed separately
 NOTHING = np.zeros(0, np.int64)
 
 
 class Soon:
-    """Numbers of tuples in the order in which they are due: most of them sorted, what has come lately not yet."""
+    """Numbers of tuples in the order in which they are due: most of them sorted, the latest ones not yet."""
 
     def __init__(self) -> None:
         self._due, self._numbers = NOTHING, NOTHING
@@ -34,7 +34,7 @@ class Soon:
         return self._soonest < passed or bool(len(self._due) and self._due[0] < passed)
 
     def below(self, passed: int) -> tuple[Array, Array]:
-        """Takes out what is due below a place."""
+        """Removes the tuples that are due below `passed`."""
         found = []
         if self._soonest < passed:
             due, numbers = (np.concatenate(parts) for parts in zip(*self._fresh, strict=True))
@@ -61,14 +61,14 @@ class Soon:
 
 
 class Undecided:
-    """Tuples of one stream by number: the place that the input must have passed to decide each, the time of its result.
+    """Tuples of one stream by number: when each is due (what the input must have passed), the time of its result.
 
-    Besides, any further values by number, for whoever decides. What has been decided is forgotten block by block.
-    Positions count from tuple `first` on. A tuple is open until it is decided.
+    There may be further columns by number, for the stage. Decided tuples are dropped block by block. Positions count
+    from tuple `first` on. A tuple is open until it is decided.
     """
 
     def __init__(self, **more: tuple[Any, Any]) -> None:
-        """`more`: by name, the type of further values and what they are in the beginning."""
+        """`more`: further columns, by name: type and first value."""
         own: dict[str, tuple[Any, Any]] = {
             "due": (np.int64, FOREVER),
             "time": (np.int64, FOREVER),
@@ -78,24 +78,24 @@ class Undecided:
         self._fill = {name: value for name, (_, value) in (own | more).items()}
         types = {name: dtype for name, (dtype, _) in (own | more).items()}
         self._columns = {name: np.full(BLOCK, self._fill[name], dtype) for name, dtype in types.items()}
-        self._low = np.full(1, FOREVER)  # by block: no tuple that is open is due below this place
-        self._early = np.full(1, FOREVER)  # by block: nor has a time below this
+        self._low = np.full(1, FOREVER)  # by block: no open tuple is due below this
+        self._early = np.full(1, FOREVER)  # by block: no open tuple has a time below this
         self._left = np.zeros(1, np.int64)  # by block: how many are open
-        self._hastened = Soon()  # tuples that may be due below what their block says
+        self._hastened = Soon()  # tuples that may be due before their block's earliest end
         self.first = 0  # number of the first tuple that is kept, which begins a block
         self.next = 0
 
     def __getitem__(self, name: str) -> Array:
-        """The values of a name, by position."""
+        """A column, by position."""
         return self._columns[name]
 
     @property
     def held(self) -> int:
-        """Tuples that have met no partner so far, and may still do so."""
+        """The number of open tuples without a partner."""
         return int(np.count_nonzero(self._columns["open"] & ~self._columns["met"]))
 
     def append(self, due: Array, time: Array, **more: Array) -> None:
-        """The next tuples."""
+        """Adds the next tuples."""
         if not len(due):
             return
         begin, end = self.next - self.first, self.next - self.first + len(due)
@@ -128,7 +128,7 @@ class Undecided:
         self._columns["met"][numbers - self.first] = True
 
     def hasten(self, at: Array, due: Array) -> None:
-        """Tuples at these positions may be decided earlier than was known. They are few, and lie in many blocks."""
+        """Tuples at these positions are due earlier than was known. They are few, and lie in many blocks."""
         self._columns["due"][at] = due
         self._hastened.add(due, at + self.first)
 
@@ -137,7 +137,7 @@ class Undecided:
         return bool(self._low.min() < passed) or self._hastened.some_below(passed)
 
     def settle(self, passed: int, below: int, ended: bool) -> Array:
-        """The positions of tuples below a number that can wait no longer: of all of them if the streams have ended."""
+        """The positions of tuples below a number that are due; of all open ones if the streams have ended."""
         early = self._settle_hastened(passed, below, ended)
         low = self._low[: -(-(self.next - self.first) // BLOCK)]
         blocks = np.flatnonzero(self._left[: len(low)] > 0) if ended else np.flatnonzero(low < passed)
@@ -175,7 +175,7 @@ class Undecided:
         return np.flatnonzero(now) + begin
 
     def earliest(self) -> int:
-        """The smallest time among tuples that have met no partner so far, and may still do so."""
+        """The smallest time among open tuples without a partner."""
         while True:
             block = int(np.argmin(self._early))
             part = slice(block * BLOCK, (block + 1) * BLOCK)
@@ -186,7 +186,7 @@ class Undecided:
             self._early[block] = known
 
     def forget(self, number: int) -> None:
-        """Nobody asks for tuples below a number any more, as far as they are decided."""
+        """Decided tuples below a number are needed no more."""
         whole = (min(number, self.next) - self.first) // BLOCK
         waiting = np.flatnonzero(self._left[:whole])
         gone = int(waiting[0]) if len(waiting) else whole

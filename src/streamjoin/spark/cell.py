@@ -164,9 +164,9 @@ class Cell:
         """Rows have been prepared, and some of them may have been left out, since they match nothing."""
 
     def _chunk(self, side: str, arrived: Arrived) -> Chunk:
-        return self._engine.chunk(side, arrived, self._reach(OTHER[side]))
+        return self._engine.chunk(side, arrived, self._probe_width(OTHER[side]))
 
-    def _reach(self, side: str) -> Array:
+    def _probe_width(self, side: str) -> Array:
         return np.array([np.nan if x is None else x for x in self.manifest.widths[side]])
 
     def _load(self, entry: Entry) -> Chunk:

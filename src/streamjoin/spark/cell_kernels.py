@@ -69,7 +69,7 @@ class Engine:
         self.spec = spec
         self.plan = spec.plan
         self.program = spec.plan.program()
-        self.intake = Intake(spec.plan, self.program, place=True)
+        self.intake = Intake(spec.plan, self.program, with_at=True)
         self.no_origins = self.intake.origins
         self._routing = Intake(spec.plan, self.program)
         self._routing.origins = (None, *(0.0 for _ in self.program.dimensions))  # the same for all batches and hosts

@@ -50,9 +50,9 @@ class Routed:
 class Router:
     """Where tuples go. `kind` is "hash", "range" or "grid"; `width` is that of a bucket on the axis `dimension`.
 
-    With range buckets the tuples of the side `home`, if any, go to one bucket each; their boxes are no wider than
-    `reach`, but for rounding, and for `slack`, a part of a coordinate by which their ends were moved outwards. Where
-    they were moved, boxes without any limits belong to tuples without partners, since a value is NaN or infinite.
+    With range buckets each tuple of the side `home`, if there is one, goes to one bucket. Its box is no wider than
+    `home_width`, except for rounding and for `slack`, the part of a coordinate by which its ends were moved outwards.
+    If they were moved, an unbounded box belongs to a tuple without partners, whose value is NaN or infinite.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class Router:
     dimension: int = 0
     width: float = 1.0
     home: str = ""
-    reach: float = 0.0
+    home_width: float = 0.0
     slack: float = 0.0
 
     @property
@@ -102,30 +102,30 @@ class Router:
 
     def _low(self, lo: Array) -> Array:
         """From where on tuples at home may touch a box that begins at `lo`."""
-        if not self.reach:
+        if not self.home_width:
             return lo
         low = lo.astype(np.float64)
-        begin: Array = low - self.reach - 2 * self._blur(low)
+        begin: Array = low - self.home_width - 2 * self._blur(low)
         return begin
 
     def _blur(self, low: Array) -> Array:
-        """By how much a box may be wider than `reach`."""
-        blur: Array = (ROUNDING + 2 * self.slack) * (np.abs(low) + self.reach)
+        """By how much a box may be wider than `home_width`."""
+        blur: Array = (ROUNDING + 2 * self.slack) * (np.abs(low) + self.home_width)
         return blur
 
     def _check(self, lo: Array, hi: Array) -> None:
         """Tuples at home are not wider than the other side was told."""
         low = lo.astype(np.float64)
         wide = hi - low
-        wrong = wide > (self.reach + self._blur(low) if self.reach else 0.0)
+        wrong = wide > (self.home_width + self._blur(low) if self.home_width else 0.0)
         if self.slack:
             wrong &= ~((low <= -FARTHEST) & (hi >= FARTHEST))
         if wrong.any():
             at = int(np.argmax(wrong))
             raise DataError(
                 f"a tuple of {self.home} looks at values from {low[at]:g} to {float(hi[at]):g}, farther than "
-                f"{self.reach:g}, the width of its band: its value is too large to compute with; filter such values "
-                f"out, or start with a new checkpoint folder and split={self.cells}, which copies to all cells"
+                f"{self.home_width:g}, the width of its band: its value is too large to compute with; filter such "
+                f"values out, or start with a new checkpoint folder and split={self.cells}, which copies to all cells"
             )
 
     def bucket(self, coordinate: Array) -> Array:
@@ -187,7 +187,7 @@ class Axis:
 
     dimension: int
     width: float
-    reach: float
+    home_width: float
     slack: float
 
 
@@ -209,7 +209,7 @@ def homes(kind: str, cells: int, split: int | None, owners: tuple[bool, bool], a
     grid = (1, each) if owners[1] else (each, 1)
     if kind == "range" and axis is not None:
         home = "s" if owners[1] else "r"
-        return Router(kind, groups, *grid, axis.dimension, axis.width, home, axis.reach, axis.slack)
+        return Router(kind, groups, *grid, axis.dimension, axis.width, home, axis.home_width, axis.slack)
     return Router(kind, groups, *grid)
 
 

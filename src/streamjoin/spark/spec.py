@@ -239,19 +239,19 @@ def _deciding(
 def _axis(analysis: Analysis, own: str, bucket: float | None) -> Axis | None:
     """Buckets in which tuples of the side `own` have one home each, if it is known how far these look at most."""
     found = [
-        (d, dim, reach)
+        (d, dim, widest)
         for d, dim in enumerate(analysis.dimensions[:MAX_DIMS])
-        if dim.two_sided and (reach := side_width(dim, own)) is not None
+        if dim.two_sided and (widest := side_width(dim, own)) is not None
     ]
     if bucket is not None and not found:
         raise OptionError(
             f"bucket={shown(bucket)} needs a two-sided band in which an {own} looks equally far, whatever its values, "
             "such as abs(r.x - s.a) <= 10: this join decides about it, and all its partners must come to one cell"
         )
-    for d, dim, reach in found:
+    for d, dim, widest in found:
         width = band_width(dim)
         if bucket is not None or width is not None:
-            return Axis(d, float(bucket or _bucket(width or 0.0)), reach, slack(dim, own))
+            return Axis(d, float(bucket or _bucket(width or 0.0)), widest, slack(dim, own))
     return None
 
 
@@ -275,7 +275,7 @@ def _compile(plan: Plan) -> None:
     """Has a Python function compiled here and now: what does not compile should fail before a query starts."""
     from streamjoin.intake.prepare import Intake
 
-    intake = Intake(plan, plan.program(), place=True)
+    intake = Intake(plan, plan.program(), with_at=True)
     for side in (0, 1):
         intake.search(side)
 
@@ -334,7 +334,7 @@ def _columns(schema: pa.Schema) -> str:
 
 def _routing(router: Router) -> str:
     grid = f"{router.groups} groups of {router.rows} x {router.columns} cells"
-    home = f", homes of {router.home} that look {router.reach!r} far" if router.home else ""
+    home = f", homes of {router.home} that look {router.home_width!r} far" if router.home else ""
     return f"{router.kind}, {grid}, buckets of {router.width!r} on band {router.dimension}{home}"
 
 

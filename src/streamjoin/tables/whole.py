@@ -73,7 +73,7 @@ class Prepared:
 def prepared(plan: Plan, tables: dict[str, pa.Table], workers: Crew) -> Prepared:
     """Intervals, key hashes and windows of all rows, and a sample of them."""
     program = plan.pair_program
-    times = {side: times_of(plan, side, tables[side]) for side in "rs"}
+    times = {side: times_of(plan, k, tables[side]) for k, side in enumerate("rs")}
     window = places(plan.window, times["r"], times["s"])
 
     def dimensions(r: Side, s: Side) -> tuple[Dimension, ...]:
@@ -157,7 +157,7 @@ class WholeJoin:
 
     def by_time(self) -> Pairs:
         """The row numbers of all pairs, in the order of the later one of their times."""
-        times_r, times_s = (times_of(self.plan, side, self.tables[side]) for side in "rs")
+        times_r, times_s = (times_of(self.plan, k, self.tables[side]) for k, side in enumerate("rs"))
         r, s = self._tuples(0)
 
         def made(a: Array, b: Array) -> tuple[Array, Array, Array]:
@@ -213,8 +213,8 @@ class WholeJoin:
             times_r, times_s = r.window[0], s.window[0]
         else:
             times_r, times_s = (
-                taken(times_of(self.plan, side, self.tables[side]), tuples.rows, self.crew)
-                for side, tuples in zip("rs", (r, s), strict=True)
+                taken(times_of(self.plan, k, self.tables["rs"[k]]), tuples.rows, self.crew)
+                for k, tuples in enumerate((r, s))
             )
         for times in (times_r, times_s):
             times.flags.writeable = False  # as those of Arrow: kernels are compiled for these

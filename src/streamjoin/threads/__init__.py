@@ -1,1 +1,1 @@
-"""An engine of worker threads; all concurrency is here."""
+"""An engine of worker threads. All concurrency is in this folder."""

@@ -1,6 +1,6 @@
-"""What threads without the GIL need: ordered loads and stores, and waiting.
+"""Ordered loads and stores, and waiting, for threads without the GIL.
 
-Every shared word has one writer. It publishes with `store_release`, readers look with `load_acquire`: who sees the
+Every shared word has one writer. It publishes with `store_release`, readers use `load_acquire`: a reader that sees the
 word sees everything that was written before it.
 """
 
@@ -20,12 +20,12 @@ _sched_yield = types.ExternalFunction("sched_yield", types.int32())
 _usleep = types.ExternalFunction("usleep", types.int32(types.uint32))
 
 SPINS, YIELDS = 100, 4  # rounds of waiting before a thread yields its core, and before it sleeps
-# Microseconds. A sleep costs some 30 us of a core besides, so the first is short and each next one twice as long, up to
-# what the waiting thread can afford; who has waited for long sleeps long.
+# Microseconds. A sleep also costs some 30 us of a core. So the first one is short, and each next one is twice as long,
+# up to what the waiting thread can afford.
 SHORTEST, LONGEST, NAPS = 20, 1000, 200
 
 
-def _place(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _address_of(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """A field of a record, or an element of an array."""
     where, what = sig.args[:2]
     if isinstance(where, types.Record):
@@ -44,17 +44,17 @@ def load_acquire(typingctx: Any, where: Any, what: Any) -> Any:
     """A word of a record, by its field's name, or of a flat array; pairs with the `store_release` that wrote it."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load_atomic(_place(context, builder, sig, args), "acquire", 8)
+        return builder.load_atomic(_address_of(context, builder, sig, args), "acquire", 8)
 
     return types.int64(where, _key(where, what)), codegen
 
 
 @intrinsic(prefer_literal=True)
 def store_release(typingctx: Any, where: Any, what: Any, value: Any) -> Any:
-    """Writes a word of a record or of a flat array; everything written before is visible to who acquires it."""
+    """Writes a word of a record or of a flat array. A thread that acquires it sees everything written before."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        builder.store_atomic(args[2], _place(context, builder, sig, args), "release", 8)
+        builder.store_atomic(args[2], _address_of(context, builder, sig, args), "release", 8)
         return context.get_dummy_value()
 
     return types.void(where, _key(where, what), types.int64), codegen
@@ -73,7 +73,7 @@ def write_word(address, value):
 
 @njit(nogil=True, cache=True)
 def back_off(rounds, longest):
-    """Spins, then yields, then sleeps: a thread that has nothing to do for long costs next to nothing."""
+    """Spins, then yields, then sleeps: a thread that has been idle for long takes almost no time of a core."""
     if rounds < SPINS:
         return
     naps = rounds - SPINS - YIELDS

@@ -1,7 +1,7 @@
-"""The collector: vacuums the result queues of all workers, and tells how far the results are complete.
+"""The collector: empties the result queues of all workers, and reports how far the results are complete.
 
-Low-latency handshake join, sections 5 and 6.1.3: first read how far every worker has come, then empty all queues; what
-comes out afterwards belongs to later tuples. That order is the whole reason why punctuations are right.
+Low-latency handshake join, sections 5 and 6.1.3: first read the progress of every worker, then empty all queues.
+Results that come out afterwards belong to later tuples. Punctuations are correct because of this order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Collector:
         failed: Callable[[BaseException], None],
         abandoned: Callable[[], bool],
     ) -> None:
-        """Queues of blocks by worker, addresses; `abandoned`: has the join failed, and have its workers ended?"""
+        """`queues`: addresses, by worker. `abandoned`: has the join failed, and have its workers ended?"""
         self._counts, self._numbers = blocks["count"], blocks["numbers"]
         self._queues = [address(queue) for queue in queues]
         self._shared = address(queues), len(queues), control, eventcount
@@ -56,14 +56,14 @@ class Collector:
                 self.completed = progress
                 if last:
                     return
-                # Some milliseconds at most: punctuations move on without results, too.
+                # Some milliseconds at most: punctuations advance without results, too.
                 if not await_blocks(*self._shared):
                     time.sleep(PAUSE)
         except BaseException as error:
             self._failed(error)
 
     def _vacuum(self) -> None:
-        """Takes what is ready, at most one round of blocks per worker: a fast worker must not delay the others."""
+        """Takes the ready blocks, at most one ring of them per worker: a fast worker must not delay the others."""
         for node, queue in enumerate(self._queues):
             for _ in range(self._counts.shape[1]):
                 block = ready(queue)

@@ -1,7 +1,7 @@
-"""The driver: it alone knows the window. It writes arrivals onto the tapes, sends them in at the entries of the
-topology, and tells the opposite ends what has expired.
+"""The driver: only it knows the window. It writes arrivals onto the tapes, sends them to the entries of the topology,
+and sends expiries to the opposite ends.
 
-Called by the pushing threads, one at a time. `algorithms/protocol.py` defines the messages, `feed.py` who gets them.
+The pushing threads call it, one at a time. `algorithms/protocol.py` defines the messages, `feed.py` their receivers.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from streamjoin.threads.runtime import Local, Runtime
 from streamjoin.windows import FOREVER, SINCE_EVER
 
 FIRST_ROOM = 1 << 14  # tuples on a tape in the beginning
-ANNOUNCED = 64  # expired tuples that are worth a message
-UNDER_WAY = 1 << 17  # tuples, if only what is under way lies on the tape
+ANNOUNCED = 64  # expired tuples that make an expiry message pay
+UNDER_WAY = 1 << 17  # tuples on a tape that holds only those under way
 
 
 class Side:
-    """What the driver remembers of one stream."""
+    """The driver's state of one stream."""
 
     def __init__(self) -> None:
-        self.pieces: deque[tuple[int, int]] = deque()  # of what has not expired: where it ends, its largest place
-        self.open: deque[tuple[int, int]] = deque()  # windows of rows: tuples that later ones still reach
+        self.pieces: deque[tuple[int, int]] = deque()  # tuples that have not expired, in parts: end, largest `at`
+        self.open: deque[tuple[int, int]] = deque()  # windows of rows: tuples that later ones can still meet
         self.expired = 0  # tuples below have expired
-        self.announced = 0  # and the workers have been told so
-        self.horizon = SINCE_EVER  # below it they lie
+        self.announced = 0  # tuples below have been announced as expired
+        self.horizon = SINCE_EVER  # and their `at` lies below
         self.released = 0  # no worker reads tuples below
 
 
@@ -82,7 +82,7 @@ class Driver(Engine):
         ]
 
     def _local(self, ways: tuple[int, int]) -> Local:
-        """What a worker searches that has these ways of the tapes."""
+        """The segments and searches of a worker that has these ways of the tapes."""
         r, s = (self._intake.segment(side, self.tapes[side], ways[side]) for side in (0, 1))
         searches = self._intake.search(0), self._intake.search(1)
         for search in searches:
@@ -90,11 +90,11 @@ class Driver(Engine):
         return Local((r, s), searches)
 
     def start(self) -> None:
-        """Starts the threads. Until then there is nothing that would have to be stopped."""
+        """Starts the threads. Before that there is nothing to stop."""
         self.runtime.start()
 
     def arrive(self, side: int, batch: Tuples) -> None:
-        """Takes arrivals; waits while the join cannot."""
+        """Takes arrivals; waits while there is no room."""
         if self._plan.window.by_arrival:  # later tuples of the other side are met until this one expires
             batch = replace(batch, until=np.full(len(batch), FOREVER))
         begin = 0
@@ -108,7 +108,7 @@ class Driver(Engine):
         self.check()
 
     def push(self, asked: SmallPush, taken: Taken) -> int | None:
-        """Writes a small batch onto the tape without preparing it, if it can be done."""
+        """Writes a small batch onto the tape by one compiled call, if that serves it."""
         side, n = asked.side, asked.batch.num_rows
         direct, tape = self._direct[side], self.tapes[side]
         if direct is None or self._make_room(side, n) < n:
@@ -135,17 +135,17 @@ class Driver(Engine):
         self.runtime.prefill(on)
 
     def admit(self, side: int, count: int) -> int:
-        """How many of so many arrivals can be taken without waiting."""
+        """How many of `count` arrivals can be taken without waiting."""
         tape = self.tapes[side]
         slots = self._feed.room(side) - 1  # one for an expiry
         whole = (tape.head // tape.batch + max(slots, 0)) * tape.batch - tape.head
         on_tape = tape.most - (tape.head - self._release(side))
         if on_tape < count and self.runtime.quiet(patient=False):
-            on_tape = count  # nothing is under way: the window itself needs more room
+            on_tape = count  # no message is under way: the window itself needs more room
         return max(0, min(count, whole, on_tape))
 
     def _make_room(self, side: int, wanted: int) -> int:
-        """Waits until tuples fit onto the tape; lets it grow when everything is at rest and they still do not."""
+        """Waits until tuples fit onto the tape. If they do not fit when all workers are idle, the tape grows."""
         tape = self.tapes[side]
         wanted = min(wanted, max(tape.batch, tape.most // 8))
         known = tape.most - (tape.head - self._sides[side].released)
@@ -165,7 +165,7 @@ class Driver(Engine):
                 self.runtime.snooze()
 
     def _release(self, side: int) -> int:
-        """Up to where the tape may be written over."""
+        """The tuples of a side below this number may be overwritten on the tape."""
         mine = self._sides[side]
         mine.released = max(mine.released, self._feed.needed_from(side, self._live(side)))
         return mine.released
@@ -175,7 +175,7 @@ class Driver(Engine):
         return self._sides[side].expired, self.tapes[side].head
 
     def _remember(self, side: int, first: int, at: Array) -> None:
-        """Notes what is needed to tell later what has expired."""
+        """Notes the `at` of arrivals, to find out later when they expire."""
         batch = self.setup.batch
         mine = self._sides[side]
         starts = [0, *range(-first % batch or batch, len(at), batch)]
@@ -185,14 +185,14 @@ class Driver(Engine):
             mine.open.append((first, first + len(at)))
 
     def expire(self, horizons: PerSide, arrived: PerSide) -> None:
-        """Tells the workers what has expired. The collector tells what is complete."""
+        """Sends expiries to the workers. The collector reports completeness."""
         for side, horizon in enumerate(horizons):
             if horizon > SINCE_EVER:
                 self._expire(side, horizon, arrived[1 - side])
         self.check()
 
     def _expire(self, side: int, horizon: int, opposite: int) -> None:
-        """Tuples of a side below a place meet no arrival any more; `opposite` tuples of the other side have come."""
+        """Tuples of a side below the horizon meet no further arrival; `opposite` tuples have arrived on the other."""
         mine = self._sides[side]
         while mine.pieces and mine.pieces[0][1] < horizon:
             mine.expired = mine.pieces.popleft()[0]
@@ -202,20 +202,20 @@ class Driver(Engine):
             self._announce(side)
 
     def _announce(self, side: int) -> None:
-        """Tells the workers what of a stream has expired."""
+        """Sends the expiry of a stream's tuples to the workers."""
         mine = self._sides[side]
         self._feed.expire(side, mine.expired, mine.horizon)
         mine.announced = mine.expired
 
     def _close_windows(self, side: int, horizon: int, opposite: int) -> None:
-        """Windows of rows: what arrives on the other side from now on does not meet tuples below the horizon.
+        """Windows of rows: tuples of the other side that arrive from now on do not meet tuples below the horizon.
 
-        A worker that carries such a tuple to a later one reads this first: it was written before that one was sent.
+        This is written before a later tuple is sent. So a worker that compares such a tuple with it reads this first.
         """
         mine, tape = self._sides[side], self.tapes[side]
         while mine.open:
             first, stop = mine.open[0]
-            first = max(first, tape.head - tape.room)  # what lay there before has left the join
+            first = max(first, tape.head - tape.room)  # tuples before have left the tape
             there, at, until = tape.positions(first, stop), tape.arrays["at"], tape.arrays["until"]
             closed = at[there] < horizon
             there = there[closed]
@@ -225,31 +225,31 @@ class Driver(Engine):
             mine.open.popleft()
 
     def progress(self) -> PerSide:
-        """By side: tuples below have been compared with everything that came before. Read before results are."""
+        """By side: tuples below have been compared with everything before them. To be read before the results."""
         return self._feed.progress()
 
     @property
     def failure(self) -> BaseException | None:
-        """What stopped the workers."""
+        """The error that stopped the workers."""
         return self.runtime.failure
 
     def fail(self, error: BaseException) -> None:
-        """Nothing can be completed any more, and the threads end; the first error counts."""
+        """The join cannot be completed, and the threads end. The first error counts."""
         self.runtime.fail(error)
 
     def wait(self) -> None:
-        """Until the collector has handed over everything that was found, or the join has failed."""
+        """Waits until the collector has handed over all pairs, or the join has failed."""
         heads = (self.tapes[0].head, self.tapes[1].head)
         while self.runtime.completed != heads and self.failure is None:
             self.runtime.snooze()
 
     def finish(self) -> None:
-        """Lets everything meet and leave, then stops. Returns also if the join has failed."""
+        """Waits until all pairs have been handed over, then stops. Returns also if the join has failed."""
         if self.runtime.failure is None:
             for side in (0, 1):
                 self._sides[side].expired, self._sides[side].horizon = self.tapes[side].head, FOREVER
                 self._announce(side)
-            # Where neighbours look at each other's windows, all may be still for a moment before the last tuple left.
+            # Where neighbours read each other's load, all may be idle for a moment before the last tuple is forwarded.
             while self.progress() != (self.tapes[0].head, self.tapes[1].head) and self.runtime.failure is None:
                 self.runtime.snooze()
             self.runtime.quiet(patient=True)
@@ -259,7 +259,7 @@ class Driver(Engine):
         return int(self.runtime.status()["comparisons"].sum())
 
     def workers(self) -> list[dict[str, Any]]:
-        """Per worker: what it holds and has done so far."""
+        """Per worker: the tuples it holds, and its work so far."""
         found = []
         for node, status in enumerate(self.runtime.status()):
             queues = [self.runtime.queue(node, direction) for direction in (0, 1)]

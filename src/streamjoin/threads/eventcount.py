@@ -1,13 +1,13 @@
-"""An eventcount: one thread waits until another notifies it, or for a while, and costs nothing meanwhile.
+"""An eventcount: one thread sleeps until another notifies it, or until a time-out.
 
-    waiter    prepare_wait · looks once more whether there is something · wait or cancel_wait
-    others    publish something · notify, which is one load as long as nobody waits
+    waiter    prepare_wait · checks its condition once more · wait or cancel_wait
+    others    publish something · notify, which is one load if no thread waits
 
-Both look after they have written, with a fence between: either the waiter sees what was published, or the other one
-sees the waiter. The mutex keeps a notification from falling between the waiter's last look and its sleep.
+Both write, then fence, then read: either the waiter sees what was published, or the notifier sees the waiter. The mutex
+keeps a notification from falling between the waiter's last check and its sleep.
 
-Time is told by a clock that nobody sets, where the system offers it for this: a wait must not last for an hour because
-somebody put the clock back.
+Time-outs use a monotonic clock where the system offers one: a wait must not last for an hour because somebody put the
+clock back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from streamjoin.codegen.records import Array, Record, Word, address
 from streamjoin.threads.atomics import load_acquire, store_release
 
 SECOND = 1_000_000_000
-STEADY = sys.platform == "linux"  # elsewhere a condition goes by the time of day
+STEADY = sys.platform == "linux"  # elsewhere a condition variable uses the time of day
 CLOCK = np.int32(1 if STEADY else 0)  # CLOCK_MONOTONIC, CLOCK_REALTIME
 
 _two_words = types.int32(types.voidptr, types.voidptr)
@@ -40,7 +40,7 @@ _clock = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.
 
 @intrinsic
 def fence(typingctx: Any) -> Any:
-    """What was stored before is visible to all before anything is loaded after."""
+    """A full fence: all stores before it are visible to other threads before any load after it."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         builder.fence("seq_cst")
@@ -50,7 +50,7 @@ def fence(typingctx: Any) -> Any:
 
 
 class Eventcount(Record):
-    """One for every thread that waits. There is more room than any system takes for what is its own."""
+    """One for every thread that waits. The fields of the system have more room than any system needs."""
 
     waiting: Word
     seconds: Word  # until when it waits
@@ -61,7 +61,7 @@ class Eventcount(Record):
 
 
 def new_eventcounts(count: int) -> Array:
-    """So many eventcounts for which nobody waits."""
+    """Eventcounts without a waiter."""
     found = Eventcount.array(count)
     for eventcount in found:
         _prepare(address(eventcount))
@@ -105,7 +105,7 @@ def _prepare(at):
 
 @inner
 def prepare_wait(eventcount):
-    """From here on others notify us. To be followed by a last look, and by `wait` or `cancel_wait`."""
+    """From here on others notify us. The caller then checks its condition, and calls `wait` or `cancel_wait`."""
     _lock(mutex_of(eventcount))
     store_release(eventcount, "waiting", 1)
     fence()
@@ -113,7 +113,7 @@ def prepare_wait(eventcount):
 
 @inner
 def wait(eventcount, nanoseconds):
-    """Until somebody notifies us, or for so long; sometimes shorter."""
+    """Sleeps until another thread notifies us, or until the time-out; sometimes shorter."""
     until = pointer(address_of(eventcount, "seconds"))
     _clock(CLOCK, until)
     later = eventcount.nanoseconds + nanoseconds
@@ -125,14 +125,14 @@ def wait(eventcount, nanoseconds):
 
 @inner
 def cancel_wait(eventcount):
-    """There is something to do after all."""
+    """Ends the wait before it began: the condition holds."""
     store_release(eventcount, "waiting", 0)
     _unlock(mutex_of(eventcount))
 
 
 @inner
 def notify(eventcount):
-    """Wakes the waiting thread, if there is one, to what was published before."""
+    """Wakes the waiting thread, if there is one. It then sees what was published before."""
     fence()
     if load_acquire(eventcount, "waiting"):
         _lock(mutex_of(eventcount))

@@ -1,7 +1,6 @@
 """How a driver feeds its workers: stripes dealt to entries, everything to everyone, or shares of the windows.
 
-A feed knows what it has sent through which entry. From that and from what the workers let others know it tells how far
-they have come.
+A feed knows what it has sent to which entry. From that and from the status of the workers it computes their progress.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ class Dealt:
     def __init__(self, topology: Topology, runtime: Runtime, stripe: int) -> None:
         self._topology, self._runtime, self._stripe = topology, runtime, stripe
         self._queues = tuple(self._entries(side) for side in (0, 1))
-        # By side and entry: tuples below have been sent there, or are about to be; and for all entries together.
+        # By side and entry: tuples below have been sent there, or are about to be. Then the same for all entries.
         self._sent = tuple(np.zeros(len(queues), np.int64) for queues in self._queues)
         self._total = [0, 0]
 
@@ -31,7 +30,7 @@ class Dealt:
         return np.array([self._runtime.queue(node, direction) for node in nodes], np.int64)
 
     def _entry(self, node: int, side: int) -> int:
-        """The entry of a side through which tuples reach a node."""
+        """The entry through which tuples of a side reach a node."""
         return self._topology.way[node][side] if len(self._queues[side]) > 1 else 0
 
     def room(self, side: int) -> int:
@@ -52,8 +51,8 @@ class Dealt:
             self._runtime.send(queue, kind=EXPIRY, side=side, stop=stop, horizon=horizon)
 
     def progress(self) -> tuple[int, int]:
-        """By side: tuples below this number have been compared with all earlier ones."""
-        total = tuple(self._total)  # before what was sent, which is read before the status
+        """By side: tuples below this number have been compared with all earlier tuples."""
+        total = tuple(self._total)  # read before the entries' numbers, which are read before the status
         r, s = self._lowest("finished", total)
         return r, s
 

@@ -1,4 +1,4 @@
-"""What a worker thread shares with its neighbours, the driver and the collector."""
+"""The records that a worker thread shares with its neighbours, the driver and the collector."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ RESULT_BLOCKS, RESULT_SIZE = 16, 1 << 15
 
 
 class Status(Record):
-    """What a node lets others know."""
+    """The progress and load of a node, for other threads."""
 
-    finished: PerSide  # everything below has been compared with all it had to meet here
-    needed_from: PerSide  # nothing below is read from the tape any more
+    finished: PerSide  # tuples below have been compared with all they had to meet here
+    needed_from: PerSide  # the node reads no tuple below from the tape
     load: PerSide  # of the window, for neighbours
     held: PerSide  # tuples in the window
-    progress: Word  # grows with everything that happens here,
-    idle: Word  # and equals it while nothing is left to do
+    progress: Word  # grows with everything that the node does
+    idle: Word  # equals `progress` while the node has nothing to do
     comparisons: Word
     results: Word
     messages: Word
@@ -37,7 +37,7 @@ class Block(Record):
 
 
 class Worker(Record):
-    """All that one worker reads and writes."""
+    """The state of one worker, and the addresses of all that it reads and writes."""
 
     act: Address  # of its protocol
     call: Call  # what it is called with
@@ -48,11 +48,11 @@ class Worker(Record):
     eventcount: Address
     status: Address
     inbox: PerSide  # per direction: the queue in front of this node,
-    outbox: PerSide  # and that of the next one, 0 at the end
-    beside: PerSide  # per direction: the status of the next one
+    outbox: PerSide  # and the queue in front of the next node, 0 at the end
+    beside: PerSide  # per direction: the status of the next node
     results: Address  # the queue of blocks to the collector
     filled: Word  # results in the present block
     segments: PerSide  # Stored: the node's windows,
     tapes: PerSide  # and all of the tapes
     searches: PerSide  # Probing, by the side that probes
-    failed: Word  # a comparison of 2 * side + (0: with the node's window, 1: with the tape), or EXCEPTION
+    failed: Word  # the failed comparison, 2 * side + (0: with the node's window, 1: with the tape), or EXCEPTION

@@ -1,9 +1,9 @@
-"""Bounded single-producer single-consumer queues: from driver to workers, between them, and from them to the collector.
+"""Bounded single-producer single-consumer queues: from driver to workers, between workers, from workers to collector.
 
     Queue   [ head .. | tail .. | slots, capacity, reader ]     a cache line each
 
-The head is written by the producer alone, the tail by the consumer alone. The release of the head publishes what lies
-in a slot to the consumer that acquires it; the release of the tail gives the slot back to the producer.
+Only the producer writes the head, only the consumer writes the tail. The release of the head publishes the content of
+a slot to the consumer that acquires it. The release of the tail gives the slot back to the producer.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ RestOfLine = Annotated[Array, (np.int64, 7)]
 
 GO, FINISH, ABORT = range(3)  # orders: go on, return when there is nothing to do, return at once
 
-FOR_ROOM = 10_000  # microseconds: the longest nap of a driver that waits for room, which is not used up by then
-LULL = 10_000_000  # nanoseconds after which a collector without results looks how far the workers have come
-UNTIL_ROOM = SPINS + YIELDS + 20  # rounds of waiting after which it comes back to Python: a tenth of a second
+FOR_ROOM = 10_000  # microseconds: the longest sleep of a driver that waits for room; workers are busy for longer
+LULL = 10_000_000  # nanoseconds after which a collector without results checks the progress of the workers
+UNTIL_ROOM = SPINS + YIELDS + 20  # rounds after which a driver that waits for room returns to Python: 0.1 s
 
 
 class Queue(Record):
     """Of messages, or of blocks of results."""
 
-    head: Word  # how many were ever pushed
+    head: Word  # entries pushed so far
     head_line: RestOfLine
-    tail: Word  # how many were ever taken
+    tail: Word  # entries popped so far
     tail_line: RestOfLine
     slots: Address
     capacity: Word
@@ -41,14 +41,14 @@ class Queue(Record):
 
 
 class Control(Record):
-    """What all threads of a join are told."""
+    """Orders to all threads of a join."""
 
     order: Word
     prefill: Word  # arrivals are stored and not compared
 
 
 def new_queues(slots: Array, readers: list[int]) -> Array:
-    """Empty queues, one for each row of slots, and who reads them."""
+    """Empty queues, one for each row of slots; `readers`: the eventcounts of their consumers."""
     queues = Queue.array(len(slots))
     queues["slots"], queues["capacity"] = [address(row) for row in slots], slots.shape[1]
     queues["reader"] = readers
@@ -57,13 +57,13 @@ def new_queues(slots: Array, readers: list[int]) -> Array:
 
 @inner(forceinline=True)
 def length(queue):
-    """What waits in it: more for the consumer, less for the producer may be true by now."""
+    """Entries in the queue. By now there may be more if the consumer asks, fewer if the producer asks."""
     return load_acquire(queue, "head") - load_acquire(queue, "tail")
 
 
 @inner(forceinline=True)
 def room(queue):
-    """Free slots, as the producer knows it: there may be more."""
+    """Free slots, for the producer. By now there may be more."""
     return queue.capacity - length(queue)
 
 
@@ -81,35 +81,35 @@ def oldest(queue):
 
 @inner
 def publish(queue):
-    """The producer has filled a slot."""
+    """Called by the producer when it has filled a slot."""
     store_release(queue, "head", load_acquire(queue, "head") + 1)
     notify(record_at(queue.reader, Eventcount))
 
 
 @inner(forceinline=True)
 def pop(queue):
-    """The consumer has read a slot."""
+    """Called by the consumer when it has read a slot."""
     store_release(queue, "tail", load_acquire(queue, "tail") + 1)
 
 
 @inner
 def push(queue, message):
-    """Appends a message; the producer has seen that there is room."""
+    """Appends a message. There must be room."""
     records_at(queue.slots, queue.capacity, Message)[newest(queue)] = message
     publish(queue)
 
 
 @inner
 def front(queue):
-    """The oldest message; there is one, and it stays until it is popped."""
+    """The oldest message, which stays until it is popped. There must be one."""
     return records_at(queue.slots, queue.capacity, Message)[oldest(queue)]
 
 
 @inner
 def push_in_time(queue, message, control):
-    """Waits for room and appends a message. Returns for how many rounds it waited; -1 if it was in vain.
+    """Waits for room and appends a message. Returns the rounds it waited; -1 if there was no room in time.
 
-    Who had to wait does so until a quarter of the queue is free, not for every slot anew.
+    A producer that has to wait does so until a quarter of the queue is free, not for every slot again.
     """
     rounds, wanted = 0, 1
     while room(queue) < wanted:
@@ -135,7 +135,7 @@ def send(queue_at, message_at, control_at, kind, side, first, stop, low, high, h
 def feed(queues, message_at, control_at, side, first, stop, batch, stripe):
     """Sends arrivals in parts that cross no multiple of the batch size, each to the queue of its stripe.
 
-    Returns up to which tuple they were sent: all, unless it had to wait for long or the join is given up.
+    Returns the end of the tuples that were sent: all, unless it had to wait for long or the join was aborted.
     """
     message, control, waited = record_at(message_at, Message), record_at(control_at, Control), 0
     message.kind, message.side = ARRIVAL, side
@@ -151,7 +151,7 @@ def feed(queues, message_at, control_at, side, first, stop, batch, stripe):
 
 @njit(nogil=True, cache=True)
 def await_blocks(queues_at, nodes, control_at, eventcount_at):
-    """Waits until a block of results is there, some milliseconds at most. False if the workers are to stop."""
+    """Waits for a block of results, some milliseconds at most. False if the workers are to stop."""
     queues, control = records_at(queues_at, nodes, Queue), record_at(control_at, Control)
     for k in range(SPINS + YIELDS):
         if due(queues, control):
@@ -168,7 +168,7 @@ def await_blocks(queues_at, nodes, control_at, eventcount_at):
 
 @inner
 def due(queues, control):
-    """Has the collector something to do?"""
+    """Does the collector have work?"""
     for k in range(len(queues)):
         if length(queues[k]):
             return True
@@ -177,12 +177,12 @@ def due(queues, control):
 
 @njit(nogil=True, cache=True)
 def ready(queue_at):
-    """The oldest block that waits for the collector; -1 if none does."""
+    """The oldest block in the queue; -1 if it is empty."""
     queue = record_at(queue_at, Queue)
     return oldest(queue) if length(queue) else -1
 
 
 @njit(nogil=True, cache=True)
 def give_back(queue_at):
-    """Returns the oldest block to its worker."""
+    """Gives the oldest block back to its worker."""
     pop(record_at(queue_at, Queue))

@@ -5,9 +5,9 @@
                                             ▼
                                         collector
 
-Concurrency is here, in `worker.py`, `ring.py`, `collector.py`, `eventcount.py` and `atomics.py`, and nowhere else. The
-driver is the pushing thread, one at a time. Workers run compiled code without the GIL and come back to Python only
-to grow an index or to fail.
+All concurrency is here and in `worker.py`, `ring.py`, `collector.py`, `eventcount.py` and `atomics.py`. The driver is
+the pushing thread, one at a time. Workers run compiled code without the GIL. They return to Python only to let an
+index grow, or because they failed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from streamjoin.threads.ring import ABORT, FINISH, GO, Control, Queue, new_queue
 
 @dataclass(frozen=True)
 class Local:
-    """What one worker searches, by side: its part of the windows, and what arrivals need to probe."""
+    """The segments of one worker, and its searches, by side."""
 
     segments: tuple[Segment, Segment]
     searches: tuple[Search, Search]
@@ -133,7 +133,7 @@ class Runtime:
             self.fail(error)
 
     def _make_room(self, k: int) -> None:
-        """Makes room for the insertion that a worker stopped at."""
+        """Makes room for the insertion at which a worker stopped."""
         actions = self._actions[k]
         body = actions.each[actions.done].body
         self.locals[k].segments[body.side].make_room(int(body.stop - body.first))
@@ -143,8 +143,8 @@ class Runtime:
         local, failed = self.locals[k], int(self._workers[k].failed)
         if failed == worker.EXCEPTION:
             return PredicateError(
-                "the predicate function raised an exception, which stands on standard error; with workers=1 it is "
-                "raised as it is. Have the function return False where it cannot tell"
+                "the predicate function raised an exception, printed on standard error; with workers=1 the join raises "
+                "it. Let the function return False for pairs that it cannot decide"
             )
         side, on_tape = divmod(failed, 2)
         stored = self.tapes[1 - side] if on_tape else local.segments[1 - side]
@@ -163,7 +163,7 @@ class Runtime:
         return self.failure is not None and not any(thread.running for thread in self._threads)
 
     def _tell_failure(self) -> None:
-        """Once more, if it came while the workers were told something else."""
+        """Repeats the order to abort, in case another order overwrote it."""
         if self.failure is not None:
             self._tell(ABORT)
 
@@ -193,7 +193,7 @@ class Runtime:
                 return
 
     def feed(self, queues: Array, side: int, first: int, stop: int) -> None:
-        """Sends arrivals in batches, stripe by stripe, to the given queues."""
+        """Sends arrivals to the given queues, in batches, stripe by stripe."""
         tape = self.tapes[0]
         while first < stop and self.failure is None:
             first = ring.feed(queues, *self._shared, side, first, stop, tape.batch, tape.stripe)
@@ -221,7 +221,7 @@ class Runtime:
         return True
 
     def grow(self, side: int, released: int) -> None:
-        """Enlarges a tape. All workers are idle."""
+        """Enlarges a tape. All workers must be idle."""
         self._stop()
         self.tapes[side].resize(released, 2 * self.tapes[side].most)
         for local in self.locals:
@@ -230,11 +230,11 @@ class Runtime:
 
     @property
     def completed(self) -> PerSide:
-        """The sink has all pairs among tuples below these numbers."""
+        """The sink has received all pairs among tuples below these numbers."""
         return self._collector.completed
 
     def finish(self) -> None:
-        """Stops the workers, which are idle or abandoned, and empties their queues."""
+        """Stops the workers, which must be idle or abandoned, and empties their queues."""
         self._stop()
         self._collector.finish()
 
@@ -243,5 +243,5 @@ class Runtime:
         await_end(self._threads, self._tell_failure)
 
     def snooze(self) -> None:
-        """Lets the workers go on for a moment."""
+        """Sleeps for a moment while the workers go on."""
         time.sleep(NAP)

@@ -1,8 +1,8 @@
-"""What a worker thread does, compiled as a whole: take messages, follow the protocol, compare, hand out results.
+"""The loop of a worker thread, compiled as a whole: take messages, follow the protocol, compare, hand out results.
 
 It knows neither the window nor the predicate nor the access path: those are behind the protocol's actions and the
-addresses in its segments. It returns to Python only when told to stop, when an array must grow, or when a predicate
-failed.
+addresses in its segments. It returns to Python only when it is told to stop, when an array must grow, or when a
+predicate failed.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from streamjoin.threads.records import RESULT_BLOCKS, RESULT_SIZE, Block, Status
 from streamjoin.threads.ring import ABORT, FINISH, GO, Control, Queue, front, length, newest, pop, publish, push, room
 
 STOPPED, NEEDS_ROOM, FAULT = range(3)  # why a worker returned
-EXCEPTION = -1  # as what failed: the predicate raised it
+EXCEPTION = -1  # value of `Worker.failed`: the predicate raised an exception
 
-PATIENCE = 16  # rounds of a busy worker before it hands over a block that is not full
-FOR_ROOM, FOR_RESULTS = 100, 2000  # microseconds of a worker's longest naps: for room in queues, for the collector
-# Nanoseconds. A message wakes a worker; what else it may wait for, room or a neighbour's window, it looks for itself:
-# so often at first, and so often when nothing has happened for so many looks.
+PATIENCE = 16  # rounds after which a busy worker hands over a block that is not full
+FOR_ROOM, FOR_RESULTS = 100, 2000  # microseconds: longest sleeps of a worker that waits for queues, for the collector
+# Nanoseconds. A message wakes a worker. For anything else, room or a neighbour's load, it polls: first at the shorter
+# interval, and after some polls without a change at the longer one.
 DOZE, SLEEP, DOZES = 500_000, 10_000_000, 400
 LEAST_ROOM = 64  # a block with less room for pairs is full
-FOR_REST = 100  # microseconds: the longest nap of a driver that waits for the workers to come to rest
-UNTIL_REST = SPINS + YIELDS + NAPS + 50  # rounds of it after which it comes back to Python: a tenth of a second
+FOR_REST = 100  # microseconds: the longest sleep of a driver that waits until all workers are idle
+UNTIL_REST = SPINS + YIELDS + NAPS + 50  # rounds after which that driver returns to Python: 0.1 s
 
 
 @njit(nogil=True, cache=True)
@@ -49,7 +49,7 @@ def work(at):
     w = record_at(at, Worker)
     control, status = record_at(w.control, Control), record_at(w.status, Status)
     rounds, since_handed = 0, 0
-    code = perform(w)  # what an interruption left undone
+    code = perform(w)  # the actions left when it last returned
     if code != STOPPED:
         return code
     tell(w)
@@ -80,9 +80,10 @@ def work(at):
 
 @inner
 def take_turn(w, queue):
-    """Takes messages up to one that brings comparisons: those of both directions take turns, the others cost none.
+    """Takes messages up to the first one that leads to comparisons. Directions take turns at such messages.
 
-    What is due goes before every message, which may have to wait for it. Returns what `perform` does, and if it moved.
+    Before every message, the protocol does what is due, since the message may have to wait for it. Returns the code of
+    `perform`, and whether anything happened.
     """
     moved, light = False, True
     while light:
@@ -111,7 +112,7 @@ def take_turn(w, queue):
 
 @inner
 def doze(w, control, rounds):
-    """Waits for something to do, for a moment without sleeping."""
+    """Waits for work, at first without sleeping."""
     if rounds < SPINS + YIELDS or waiting(w):  # a message that cannot be taken yet waits for room
         back_off(rounds, FOR_ROOM)
         return
@@ -131,9 +132,9 @@ def waiting(w):
 
 @inner
 def act(w, resting):
-    """Asks the protocol what follows from the message, or from having none. False if the message has to wait.
+    """Has the protocol act on the message, or on having none. False if the message has to wait.
 
-    It is told how much room there is, and how large the neighbours' windows are.
+    The protocol knows the room in the queues and the neighbours' loads.
     """
     node = record_at(w.node, Node)
     for direction in range(2):
@@ -148,14 +149,14 @@ def act(w, resting):
 
 @inner
 def begin(w):
-    """Something happens: the status says so before any message disappears from a queue."""
+    """The node has work: the status says so before any message leaves a queue."""
     status = record_at(w.status, Status)
     store_release(status, "progress", status.progress + 1)
 
 
 @inner
 def tell(w):
-    """Lets others know how far this node has come."""
+    """Publishes the progress of this node."""
     node, status = record_at(w.node, Node), record_at(w.status, Status)
     for side in range(2):
         segment, needed_from = record_at(w.segments[side], Stored), node.needed_from[side]
@@ -164,7 +165,7 @@ def tell(w):
         status.held[side] = own_count(node, side, segment.oldest, segment.stop)
         store_release(status.load, side, node.load[side])
         store_release(status.needed_from, side, needed_from)
-        if w.filled == 0:  # its results are with the collector
+        if w.filled == 0:  # the collector has all of its results
             store_release(status.finished, side, node.finished[side])
 
 
@@ -180,7 +181,7 @@ def own_count(node, side, first, stop):
 
 @inner
 def own_below(node, side, number):
-    """How many of this node's tuples have smaller numbers."""
+    """How many of this node's tuples have numbers below this one."""
     cycle = node.stripe * node.ways[side]
     inside = number % cycle - node.way[side] * node.stripe
     return number // cycle * node.stripe + min(max(inside, 0), node.stripe)
@@ -188,7 +189,7 @@ def own_below(node, side, number):
 
 @inner
 def perform(w):
-    """Carries out the actions that are left. Returns STOPPED when all are done, otherwise why not."""
+    """Carries out the remaining actions. Returns STOPPED when all are done, otherwise the reason."""
     actions = record_at(w.actions, Actions)
     while actions.done < actions.count:
         action = actions.each[actions.done]
@@ -255,7 +256,7 @@ def compare(w, body, tape):
     search.stored, search.low, search.high = stored, low, high
     search.newest = high - 1 if tape or w.on_tape else segment.stop - 1
     search.run = search.step = search.row = search.compared = search.ordered = 0
-    search.at_range = search.at_place = 0
+    search.at_range = search.at_position = 0
     more = True
     while more:
         more = call(segment.find, address) == 0
@@ -263,7 +264,7 @@ def compare(w, body, tape):
         while not done:
             if not make_result_room(w):
                 return STOPPED
-            search.pair_probe, search.pair_stored = result_place(w, side), result_place(w, other)
+            search.pair_probe, search.pair_stored = result_address(w, side), result_address(w, other)
             search.pair_room, search.found = RESULT_SIZE - w.filled, 0
             answer = call(search.refine, address)
             done = answer == TESTED
@@ -282,20 +283,20 @@ def compare(w, body, tape):
 
 @inner
 def present_block(w):
-    """The block that takes results now."""
+    """The block that is being filled."""
     queue = record_at(w.results, Queue)
     return records_at(queue.slots, RESULT_BLOCKS, Block)[newest(queue)]
 
 
 @inner
-def result_place(w, side):
+def result_address(w, side):
     """The address of the next result's number of a side."""
     return address_of(present_block(w), "numbers") + (side * RESULT_SIZE + w.filled) * 8
 
 
 @inner
 def make_result_room(w):
-    """Sees to it that the present block takes results; waits for the collector. False if the join is given up."""
+    """Makes room for results in the current block; waits for the collector. False if the join was aborted."""
     if w.filled + LEAST_ROOM > RESULT_SIZE:
         hand_over(w, True)
     queue, rounds = record_at(w.results, Queue), 0
@@ -309,7 +310,7 @@ def make_result_room(w):
 
 @inner
 def hand_over(w, full):
-    """Gives the present block to the collector: when it is full, or when few are under way."""
+    """Gives the current block to the collector: when it is full, or when few blocks are in the queue."""
     queue = record_at(w.results, Queue)
     if w.filled == 0 or (not full and room(queue) <= 1):
         return
@@ -321,10 +322,10 @@ def hand_over(w, full):
 
 @njit(nogil=True, cache=True)
 def quiet(queues_at, statuses_at, nodes, control_at, patient):
-    """Is there nothing that moves any more? Waits a while for it if `patient`, unless the join is given up.
+    """Are all queues empty and all nodes idle? If `patient`, waits a while for it, unless the join was aborted.
 
-    A node counts its progress before it takes a message away, so whoever sees all queues empty and all nodes idle,
-    twice with the same progress, has seen the end.
+    A node counts its progress before it removes a message. So if all queues are empty and all nodes idle, twice with
+    the same progress, no message is left.
     """
     queues, statuses = records_at(queues_at, 2 * nodes, Queue), records_at(statuses_at, nodes, Status)
     control, rounds, before = record_at(control_at, Control), 0, -1
@@ -351,7 +352,7 @@ def quiet(queues_at, statuses_at, nodes, control_at, patient):
 
 @njit(nogil=True, cache=True)
 def order(control_at, what, eventcounts_at, count):
-    """Tells all threads what to do, and wakes those that wait."""
+    """Gives an order to all threads, and wakes those that wait."""
     store_release(record_at(control_at, Control), "order", what)
     eventcounts = records_at(eventcounts_at, count, Eventcount)
     for k in range(count):
@@ -360,7 +361,7 @@ def order(control_at, what, eventcounts_at, count):
 
 @njit(nogil=True, cache=True)
 def copy_words(source_at, target_at, count):
-    """Copies shared words, each as it is published: for what Python reads of others' statuses."""
+    """Copies shared words with acquire loads, for Python to read the status of nodes."""
     source, target = words_at(source_at, count), words_at(target_at, count)
     for k in range(count):
         target[k] = load_acquire(source, k)

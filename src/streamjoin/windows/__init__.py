@@ -1,8 +1,8 @@
 """Which pairs lie in a window: one row for every kind, one file per kind. Reading the rows loads no compiler.
 
-Every window becomes a range on the other side. A tuple has a place `at` (its time, or its position in its stream), and
-a probing tuple meets stored ones with since <= at <= until, both inclusive. What lies below the smallest `since`
-that can still come has expired.
+Every window becomes a range on the other side. `at` of a tuple is its time, or its position in its stream. A probing
+tuple meets stored ones with since <= at <= until, both inclusive. What lies below the smallest `since` that can still
+come has expired.
 """
 
 from __future__ import annotations

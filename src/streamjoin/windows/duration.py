@@ -71,7 +71,7 @@ def parse_duration(text: str) -> int:
 
 
 def length_of(text: str) -> int | str | None:
-    """A length in text: an integer, for integer time columns, or a duration, to be read by `ticks`; None for nothing.
+    """A length in text: an integer, for integer time columns, or a duration, which `ticks` reads; None for no text.
 
     >>> length_of("-5"), length_of(" 1h30m ")
     (-5, '1h30m')
@@ -91,7 +91,7 @@ def _nanoseconds(length: Any) -> int | None:
         return parse_duration(length)
     if isinstance(length, np.timedelta64) and not np.isnat(length):
         return int(length.astype("m8[ns]").astype(np.int64))
-    if isinstance(length, dt.timedelta):  # pandas' Timedelta is one, with nanoseconds besides
+    if isinstance(length, dt.timedelta):  # pandas' Timedelta is one, and adds nanoseconds
         return (length // dt.timedelta(microseconds=1)) * 1000 + int(getattr(length, "nanoseconds", 0))
     return None
 
@@ -131,7 +131,7 @@ def _bounded(value: int, length: Any) -> int:
 
 
 def showticks(value: int, unit: str) -> str:
-    """Ticks as people write them.
+    """Ticks as a duration in text.
 
     >>> showticks(900_000_000, "us"), showticks(-5, "int")
     ('15m', '-5')

@@ -14,7 +14,7 @@ from streamjoin.windows.window import Asked, Window
 
 @dataclass(frozen=True)
 class EveryWindow(Window):
-    """All tuples of the other side, whatever their times are, if they have any."""
+    """All tuples of the other side, whatever their times."""
 
     @property
     def bounded(self) -> bool:
@@ -36,9 +36,9 @@ class EveryWindow(Window):
 
 @dataclass(frozen=True)
 class VersionWindow(EveryWindow):
-    """The same on streams, where an r looks back only: it has met all its partners when s has passed its time.
+    """The same on streams, where an r only looks back. It has met all its partners when s has passed its time.
 
-    In a live join the places of s count the tuples: see `live/versions.py`.
+    In a live join `at` of s counts the tuples: see `live/versions.py`.
     """
 
     carries = True
@@ -54,7 +54,7 @@ class VersionWindow(EveryWindow):
 
 
 def latest(keys: tuple[Array, ...], times: Array, arrival: Array, passed: int) -> Array:
-    """Which versions an r from a time on may ask for: of each key the last one up to that time, and all later ones.
+    """Which versions r may need from a time on: of each key the last one up to that time, and all later ones.
 
     Of several at one time the last to arrive is the last one.
 

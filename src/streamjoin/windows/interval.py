@@ -73,7 +73,7 @@ class TimeWindow(Window):
 class Interval(Asked):
     """lower <= s.time - r.time <= upper; `closed` says which ends belong to it.
 
-    A bound that is a node is an expression over one side's columns; `most` limits how far apart two times are besides.
+    A bound that is a node is an expression over one side's columns; `most` also limits how far apart two times are.
     """
 
     lower: Length | Node
@@ -128,7 +128,7 @@ class Interval(Asked):
         return most
 
     def _by_row(self, unit: str | None) -> TimeWindow:
-        """The window as far as it is the same for all rows; `conditions` has the rest."""
+        """The part of the window that is the same for all rows; `conditions` has the rest."""
         if unit is None:
             raise WindowError(f'{self!r} needs time columns; give time="ts" or time=("r_time", "s_time")')
         most = self._most(unit)
@@ -144,7 +144,7 @@ class Interval(Asked):
 
 @dataclass(frozen=True)
 class Around(Asked):
-    """At most so far apart."""
+    """Times that are at most one length apart."""
 
     length: Any
 

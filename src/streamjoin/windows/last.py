@@ -1,4 +1,4 @@
-"""Windows of rows: the last so many of each stream."""
+"""Windows of rows: the last n of each stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streamjoin.windows.window import Asked, Stay, Window, check_rows
 
 @dataclass(frozen=True)
 class RowWindow(Window):
-    """The last so many rows of the other stream."""
+    """The last n rows of the other stream."""
 
     rows: dict[str, int]
     by_rows = True
@@ -42,7 +42,7 @@ class RowWindow(Window):
 
 @dataclass(frozen=True)
 class Last(Asked):
-    """The earlier tuple is among the last so many of its own stream when the later one arrives."""
+    """The earlier tuple is among the last n of its own stream when the later one arrives."""
 
     r: int
     s: int

@@ -15,7 +15,7 @@ from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.duration import Length, in_seconds, length_of, showticks, ticks
 from streamjoin.windows.window import Asked, Stay, Window, check_rows
 
-ROWS = "rows"  # the unit of slices that are counted in them
+ROWS = "rows"  # the unit of slices that are counted in rows
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class TumblingWindow(Window):
 
     @property
     def retention(self) -> Stay | None:
-        """A slice counts as full."""
+        """As long as a full slice."""
         length = self.size if self.by_rows else in_seconds(self.size, self.unit)
         return None if length is None else Stay(length, length, self.by_rows)
 

@@ -15,7 +15,7 @@ TIME, SINCE, UNTIL = HIDDEN = "(time)", "(since)", "(until)"
 
 @dataclass(frozen=True)
 class Valid:
-    """From one column until another, for `most` at most; `closed` says which ends belong to it."""
+    """From one column until another, at most `most` long; `closed` says which ends belong to it."""
 
     since: str
     until: str
@@ -24,12 +24,12 @@ class Valid:
 
     @property
     def columns(self) -> dict[str, str]:
-        """By hidden column: the one that it is made of."""
+        """By hidden column: the column from which it is computed."""
         return {SINCE: self.since, UNTIL: self.until}
 
     @property
     def time(self) -> str:
-        """The column that has a tuple's time on a stream: it comes when it begins to be valid."""
+        """The column with a tuple's time on a stream: a tuple arrives when it begins to be valid."""
         return self.since
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ class Valid:
 
 @dataclass(frozen=True)
 class Moment:
-    """A time column beside a side that is valid for a while."""
+    """A time column whose other side is valid for a while."""
 
     time: str
     closed = "both"
@@ -54,7 +54,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class ValidWindow(TimeWindow):
-    """On streams: whatever meets begins at most so far apart. When tuples are valid is part of the predicate."""
+    """On streams: how far apart tuples that meet may begin. When they are valid is part of the predicate."""
 
     r: Valid | Moment
     s: Valid | Moment
@@ -99,7 +99,7 @@ def includes(begins: Valid | Moment, ends: Valid | Moment) -> bool:
 
 
 def conditions(r: Valid | Moment, s: Valid | Moment) -> list[Node]:
-    """What makes two lifetimes meet: some instant lies in both, however short."""
+    """The conditions under which two lifetimes meet: at least one instant lies in both."""
     low_r, high_r = _ends("r", r)
     low_s, high_s = _ends("s", s)
     found = [_before(low_r, r, high_s, s), _before(low_s, s, high_r, r)]
@@ -114,5 +114,5 @@ def _ends(side: str, life: Valid | Moment) -> tuple[Node, Node]:
 
 
 def _before(low: Node, begins: Valid | Moment, high: Node, ends: Valid | Moment) -> Node:
-    """Does a lifetime begin before another one ends? At the same instant only if both have it."""
+    """Does a lifetime begin before another one ends? The same instant counts only if it belongs to both."""
     return Node("le" if includes(begins, ends) else "lt", (low, high))

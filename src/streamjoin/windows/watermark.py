@@ -1,4 +1,4 @@
-"""How far a stream has come, and which of its tuples came too late."""
+"""The progress of a stream's time, and which of its tuples are late."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from streamjoin.windows.kernels import earliest, find_late
 
 
 class Mark(Record):
-    """How far a stream has come, for compiled code."""
+    """The progress of a stream's time, for compiled code."""
 
     newest: Word  # the latest time so far
-    promised: Word  # nothing below follows, says the user
+    promised: Word  # the user's promise: nothing below this time follows
     max_delay: Word
 
 
@@ -35,7 +35,7 @@ class Watermark:
 
     @property
     def promised(self) -> int:
-        """What the user has promised: nothing below follows."""
+        """The user's promise: nothing below this time follows."""
         return self._words[PROMISED]
 
     @property
@@ -47,16 +47,16 @@ class Watermark:
 
     @property
     def told(self) -> int | None:
-        """The same for people: None before the first tuple and after the end."""
+        """The same as it is shown: None before the first tuple and after the end."""
         return self.value if SINCE_EVER < self.value < FOREVER else None
 
     def late(self, times: Array) -> Array | None:
-        """Which of the next tuples, in the order in which they come, are late; None if none is. Moves no mark."""
+        """Which of the next tuples, in order of arrival, are late; None if none is. Changes nothing."""
         late, known = np.empty(len(times), np.bool_), self._words
         return late if find_late(times, known[NEWEST], known[MAX_DELAY], known[PROMISED], late) else None
 
     def advance(self, times: Array) -> None:
-        """Takes note of tuples that have arrived."""
+        """Tuples have arrived at these times."""
         if len(times):
             self.advance_to(int(times.max()))
 
@@ -65,7 +65,7 @@ class Watermark:
         self._words[NEWEST] = max(self.newest, time)
 
     def promise(self, time: int) -> None:
-        """Takes the user's word that nothing below `time` follows."""
+        """The user promises that nothing below `time` follows."""
         self._words[PROMISED] = max(self.promised, time)
 
     def finish(self) -> None:

@@ -25,54 +25,57 @@ class Stay:
 class Window(ABC):
     """A window in ticks of the time columns, or in rows."""
 
-    by_rows = False  # places are positions in the stream, otherwise times
-    by_arrival = False  # who arrived first matters: only the later of two tuples may look for the earlier
+    by_rows = False  # `at` is the position in the stream, otherwise the time
+    by_arrival = False  # the order of arrival matters: only the later of two tuples may find the earlier one
 
     @property
     def bounded(self) -> bool:
-        """Does a tuple leave the window some day?"""
+        """Does every tuple expire at some time?"""
         return True
 
     carries = False  # on streams: tuples of s do not expire, but are replaced by newer ones of the same key
 
     @abstractmethod
     def bounds(self, side: str, at: Array, opposite: int | Array) -> tuple[Array, Array]:
-        """What probing tuples of a side at these places meet on the other; `opposite` tuples arrived there before."""
+        """The lowest and the highest `at` of the other side that probing tuples of a side meet, by their own `at`.
+
+        `opposite` tuples of the other side arrived before.
+        """
 
     @abstractmethod
     def horizon(self, side: str, watermark: int, opposite: int) -> int:
-        """The smallest place of the other side that tuples of this side can still reach.
+        """The smallest `at` of the other side that tuples of this side can still meet.
 
-        `watermark` is the smallest place that may still arrive on this side, `opposite` how many arrived on the other.
+        `watermark` is the smallest `at` that may still arrive on this side, `opposite` how many arrived on the other.
         """
 
     @property
     @abstractmethod
     def retention(self) -> Stay | None:
-        """How long tuples stay; None if only the unit of integer times would tell."""
+        """How long tuples stay; None if that depends on the unit of integer times, which nobody stated."""
 
     @abstractmethod
     def identity(self) -> str:
-        """What checkpoints know the window by: never to be written otherwise."""
+        """The window's name in checkpoints. Its text must never change."""
 
     def describe(self) -> str:
         """The window in words."""
         return self.identity()
 
     def closing(self, side: str) -> str:
-        """In words: what must have happened before a tuple of a side has met all its partners."""
+        """In words: the event after which a tuple of a side has met all its partners."""
         return "the streams have ended"
 
     def differences(self, side: str) -> tuple[int, int] | None:
-        """From which to which difference a tuple of a side meets the other's times, if all tuples have the same."""
+        """The lowest and the highest difference from a tuple's time to its partners', if all tuples have the same."""
         return None
 
     def due(self, side: str, at: Array) -> Array:
-        """What the input must have passed before no partner of tuples of a side, at these places, can follow."""
+        """What the input must have passed before no partner of tuples of a side can follow, by their `at`."""
         return at if self.by_rows else self.bounds(side, at, 0)[1]
 
     def ends(self, at: Array, due: Array) -> Array:
-        """By when that is certain, given the times of such tuples; among rows that is their own time."""
+        """The time at which that is certain, given the times of such tuples; in windows of rows, their own time."""
         return at if self.by_rows else np.maximum(at, due)
 
     @property
@@ -94,11 +97,11 @@ class Asked(ABC):
         """The lengths of time in it."""
 
     def conditions(self, time_r: Node, time_s: Node) -> list[Node]:
-        """What it asks of a pair besides, given both time columns: bounds that depend on the row."""
+        """Further conditions on a pair, given both time columns: bounds that depend on the row."""
         return []
 
 
 def check_rows(what: str, rows: Any) -> None:
-    """Refuses what is no number of rows."""
+    """Refuses what is not a number of rows."""
     if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 1:
         raise WindowError(f"{what} window of {shown(rows)} rows: give a whole number of at least 1")

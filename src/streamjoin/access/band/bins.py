@@ -1,4 +1,4 @@
-"""The grid of a run: how finely it is cut into bins, which bin a tuple falls into, the order of tuples by bin."""
+"""The grid of a run: the number of bins, the bin of a tuple, the order of tuples by bin."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from streamjoin.codegen.jit import inner
 
 TUPLES_PER_BIN = 4
 BINS_PER_PROBE_LAST = 4  # bins across a probe's box in the last dimension, where they are contiguous
-DENSE = 6.0  # tuples in a probe's box from which on two bins across it pay in the others, where each costs a jump
-TOLD_APART = 65536  # key hashes
+DENSE = 6.0  # tuples in a probe's box from which on two bins across it pay in the other dimensions, at a jump each
+TOLD_APART = 65536  # key hashes that the count of keys distinguishes
 
 
 @inner(forceinline=True)
 def bin_of(value, origin, scale, bins):
-    """The bin of a coordinate: monotone, so that a range of coordinates lies in the range of its ends' bins."""
+    """The bin of a coordinate. Monotone, so a range of coordinates lies in the bins from its lower to its upper end."""
     return np.int64(min(max((np.float64(value) - origin) * scale, 0.0), bins - 1.0))
 
 
 @inner(error_model="numpy")
 def choose_grid(n, keys, run, probe_width, dims):
-    """Cuts a run of n tuples with about `keys` distinct keys into bins, and key hashes into buckets in front of them.
+    """Divides a run of n tuples with about `keys` distinct keys into bins, behind buckets of key hashes.
 
-    Enough that a probe reads little in vain, not more than the tuples pay for: fewer than n / 2, or one, which is the
-    room that the directory has. A probe looks across the widest box and its own width (nan: unknown). Dimensions that
-    this does not cut stay whole; the others share what the number of tuples allows in proportion to how far a probe's
-    box is from covering them.
+    With more bins a probe reads fewer tuples that do not match, but each bin has a cost. There are fewer than n / 2
+    bins, or one: the room of the directory. A probe spans the widest box and its own width (nan: unknown). A dimension
+    that this span covers stays whole. The others share the bins that the number of tuples allows, in proportion to how
+    far a probe's box is from covering them.
     """
     buckets, budget = 1, max(1, n // TUPLES_PER_BIN)
     while buckets < min(keys, budget) and 4 * buckets < n:
         buckets *= 2
     run.buckets, budget = buckets, max(1, budget // buckets)
     inside = np.float64(n) / buckets  # tuples in a probe's box
-    for d in range(dims):  # bins first holds how many are wanted, zero where nothing is to be cut
+    for d in range(dims):  # `bins` first holds the wanted number, zero where a dimension stays whole
         span, run.bins[d] = run.finite_high[d] - run.finite_low[d], 0.0
         if span > 0:
             look = run.width[d] + (0.0 if np.isnan(probe_width[d]) else probe_width[d])
@@ -71,7 +71,7 @@ def total_bins(run, dims):
 
 @inner
 def coarsen(run, most, dims):
-    """Joins neighbouring bins, the last dimension first, until at most `most` are left."""
+    """Joins neighbouring bins, in the last dimension first, until at most `most` are left."""
     for d in range(dims - 1, -1, -1):
         while run.bins[d] > 1 and total_bins(run, dims) > most:
             run.bins[d] = np.ceil(run.bins[d] / 2)
@@ -82,7 +82,7 @@ def coarsen(run, most, dims):
 
 @inner
 def extent(coord, begin, end, run, dims):
-    """Smallest and largest coordinate per dimension of tuples begin..end-1; again without those at an axis' end."""
+    """Smallest and largest coordinate per dimension of tuples begin..end-1, with and without those at an axis' end."""
     for d in range(dims):
         small, large = np.float32(np.inf), np.float32(-np.inf)
         small_finite, large_finite = np.float32(np.inf), np.float32(-np.inf)
@@ -97,7 +97,7 @@ def extent(coord, begin, end, run, dims):
 
 @inner
 def new_keys(key, begin, end, seen):
-    """How many hashes of tuples begin..end-1 were not yet `seen`, a bitmap that tells TOLD_APART of them apart."""
+    """How many hashes of tuples begin..end-1 are not in the bitmap `seen`, which distinguishes TOLD_APART of them."""
     count = 0
     for j in range(begin, end):
         slot = np.uint64((key[j] ^ (key[j] >> np.uint32(16))) & np.uint32(TOLD_APART - 1))
@@ -137,6 +137,6 @@ def order_by_bin(coord, key, begin, end, run, dims, starts, order):
     for b in range(total):
         starts[b + 1] += starts[b]
     for k in range(n - 1, -1, -1):  # backwards from the ends of the bins: stable, and leaves their starts
-        place = starts[bins[k]] - np.uint32(1)
-        starts[bins[k]] = place
-        order[place] = k
+        target = starts[bins[k]] - np.uint32(1)
+        starts[bins[k]] = target
+        order[target] = k

@@ -1,7 +1,7 @@
-"""Runs that lie still: one ordered run as plain arrays, to be kept in a file and probed where it lies.
+"""Frozen runs: one ordered run as plain arrays, which can be kept in a file and probed there.
 
-A segment takes tuples in and lets them go; here a batch is ordered once and never changes. Whoever keeps such runs,
-in order of time, has a window whose probes cost what those of a band segment cost, and whose parts survive a process.
+A segment inserts and drops tuples; here a batch is ordered once and never changes. A sequence of such runs, in order of
+time, is a window whose probes cost as much as those of a band segment, and whose parts survive the process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Arrays = Mapping[str, Array]
 
 
 def freeze(builder: BandSegment, batch: Tuples, probe_width: Array) -> dict[str, Array]:
-    """A batch of at least one tuple as one ordered run. `probe_width`: how wide the boxes are that will probe it."""
+    """A batch of at least one tuple as one ordered run. `probe_width`: the width of the boxes that will probe it."""
     n, dims = len(batch), builder.shape.dims
     builder.band.probe_width[:dims] = probe_width
     builder.build(batch)
@@ -40,10 +40,10 @@ def freeze(builder: BandSegment, batch: Tuples, probe_width: Array) -> dict[str,
 
 
 class FrozenRun(BandSegment):
-    """Probes frozen runs, one after the other: `open` one, then search."""
+    """A segment for frozen runs, one after the other: `open` one, then search."""
 
     def open(self, run: Arrays) -> FrozenRun:
-        """From here on, this run is the window. Its tuples are numbered from 0."""
+        """Makes this run the window. Its tuples are numbered from 0."""
         n, band, record = len(run["at"]), self.band, self.record
         coord, at, number, key = run["coord"], run["at"], run["number"], run["key"]
         columns = [run[f"column{k}"] for k in range(len(self.shape.columns))]
@@ -63,7 +63,7 @@ def record_of(run: Arrays) -> Array:
 
 
 def check(run: Arrays) -> bool:
-    """Does a run hold together? Guards against files that are not what they should be."""
+    """Is a run consistent? Guards against damaged files."""
     n, words = len(run["at"]), run["run"]
     if words.nbytes != Run.dtype.itemsize:
         return False

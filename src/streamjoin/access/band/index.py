@@ -1,6 +1,6 @@
-"""Band access: runs ordered by bin, in memory that is reserved as address space and taken as it is needed.
+"""Band access: runs ordered by bin, in reserved address space whose pages are allocated when they are needed.
 
-What happens to a segment is compiled, see `access/band/runs.py`; here are its arrays.
+This file has the arrays of a segment; its operations are compiled, see `access/band/runs.py`.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ MOST_POSITIONS = 1 << 32
 NURSERY_SIZE = 16 * AT_ONCE
 RUNS = 64
 NEVER = 1 << 62
-CROWDED = 64  # tuples in the bins of a tuple, on average, that may be too many:
-UNEVEN = 16.0  # if they are so many times what they would be if all bins were alike
+CROWDED = 64  # a grid is uneven if the bin of a tuple has more tuples than this, on average,
+UNEVEN = 16.0  # and this many times as many as if all bins were equal
 
 
 class BandSegment(Movable):
-    """Runs ordered by bin. `band` is all of it, for compiled code that takes over."""
+    """Runs ordered by bin. `band` is its whole state, for compiled code."""
 
     find = find
     enter = insert
     forget = expire
+    first_room = FIRST_CAPACITY
 
     def __init__(self, shape: Shape, tape: Tape | None = None, way: int = -1) -> None:
         super().__init__(shape)
@@ -52,17 +53,15 @@ class BandSegment(Movable):
         self._target = np.empty(PIECE, np.uint32)
         self.band.merges, self.band.target = address(self._merges), address(self._target)
         self.band.seen, self.band.seen_words = address(self._seen), self._seen.shape[1]
-        self._use_index(self.band)
+        self._use_index(self.band, Run.array(RUNS))
         self._reserve(FIRST_CAPACITY)
-        self._use_runs(Run.array(RUNS))
-        aim.address  # noqa: B018  compiled now, like the others, and not in the middle of the first push
+        aim.address  # noqa: B018  compiled now, like the others, not during the first push
         if tape is not None:
             self.attach(tape)
 
     def attach(self, tape: Tape) -> None:
-        record = self.record
-        record.source, record.chunks, record.chunk = tape.record.source, tape.record.chunks, tape.chunk
-        record.ways, record.stripe = tape.ways, tape.stripe
+        super().attach(tape)
+        self.record.chunks, self.record.chunk = tape.record.chunks, tape.chunk
 
     def __len__(self) -> int:
         return int(self.band.live)
@@ -72,27 +71,17 @@ class BandSegment(Movable):
         return int(self.band.held_count * BLOCK * self._position_bytes)
 
     @property
-    def runs(self) -> Array:
-        """The runs there are, oldest first."""
-        return self._runs[: self.band.run_count]
-
-    @property
     def merges(self) -> Array:
         """The merges under way."""
         return self._merges[: self.band.merge_count]
 
     @property
-    def due(self) -> bool:
-        """Is it time for a look at the grids?"""
-        return bool(self.band.entered >= self.band.look)
-
-    def look_again(self, after: int) -> None:
-        """Has `insert` stop once so many more tuples have come."""
-        self.band.look = self.band.entered + after
+    def entered(self) -> int:
+        return int(self.band.entered)
 
     @property
     def uneven(self) -> bool:
-        """Do the grids of the runs leave too many tuples together?"""
+        """Do the grids of the runs leave too many tuples in the same bins?"""
         counts = []
         for run in self.runs[: self.band.run_count - self.band.raw]:
             bins = int(run.buckets * run.bins[: self.shape.dims].prod())
@@ -101,7 +90,7 @@ class BandSegment(Movable):
         return uneven(counts)
 
     def tuples(self) -> Tuples:
-        """All tuples, the oldest run first; of the boxes, as much as is known."""
+        """All tuples, the oldest run first; of the boxes, the ends that are stored."""
         shape, count = self.shape, len(self.shape.columns)
         there = np.concatenate([np.arange(run.begin, run.end) for run in self.runs])
         length = np.repeat(np.arange(len(self.runs)), self.runs["end"] - self.runs["begin"])
@@ -109,19 +98,13 @@ class BandSegment(Movable):
         coord, (at, low, *key) = np.array(kept[count : count + shape.dims]), kept[count + shape.dims :]
         wide = self.runs["width"][length, : shape.dims].T
         lo, hi = boxes_of(coord, wide, shape)
-        newest = int(self.record.stop) - 1
-        number = newest - ((newest - low.astype(np.int64)) & 0xFFFFFFFF)
+        number = self._numbers(low)
         order = np.argsort(number)
         whole = Tuples(
             tuple(kept[:count]), lo, hi, coord, wide.max(axis=1).astype(np.float32),
             key[0] if key else np.zeros(len(at), np.uint32), at, at, at, number,
         )  # fmt: skip
         return whole.take(order)
-
-    def expire(self, horizon: int) -> None:
-        super().expire(horizon)
-        if not len(self) and self.band.capacity > FIRST_CAPACITY:
-            self._clear(FIRST_CAPACITY)
 
     def build(self, window: Tuples) -> None:
         """Becomes one run over a window of at least one tuple."""
@@ -130,19 +113,19 @@ class BandSegment(Movable):
         build(self.address)
 
     def expect(self, probes: Tuples) -> None:
-        """The bins of the first runs are cut to them."""
+        """The bins of the first runs are chosen for them."""
         search, order = Probing.new(), np.empty(len(probes), np.uint32)
         search.batch, search.stored, search.end = address(probes.record), self.address, len(probes)
         search.order = address(order)
         aim(address(search))
 
     def make_room(self, count: int) -> None:
-        """The first time, at some ten thousand tuples, this copies the window into a reservation that the memory of
-        this machine could not fill; there is no second time unless less than that is to be had.
+        """The first call, at some ten thousand tuples, copies the window into a reservation of more address space than
+        this machine has memory. There is no second call unless the system grants less than that.
         """
         band = self.band
         if band.run_count + 1 >= band.run_room and not band.starved:
-            self._use_runs(np.concatenate([self._runs, np.zeros_like(self._runs)]))
+            self._more_runs()
             return
         least = 2 * (int(band.capacity) + min(count, AT_ONCE))
         capacity = max(least, min(int(_address_space() / self._position_bytes), MOST_POSITIONS))
@@ -157,7 +140,7 @@ class BandSegment(Movable):
                 break
 
     def aim(self, batch: Tuples, search: Search) -> Tuples:
-        """Puts the probes into the order of the bins. They are read once per run: copying them pays."""
+        """Puts the probes into the order of the bins. Each is read once per run, so a copy in order pays."""
         n, order = len(batch), search.order(len(batch))
         aim(search.address)
         if n < FEW:
@@ -166,11 +149,10 @@ class BandSegment(Movable):
         order[:n] = np.arange(n, dtype=np.uint32)
         return batch
 
-    def _clear(self, capacity: int) -> None:
-        """Starts with an empty window."""
+    def _clear(self, room: int) -> None:
         band = self.band
         band.run_count = band.closed = band.raw = band.live = band.merge_count = band.taken = 0
-        self._reserve(capacity)
+        self._reserve(room)
 
     def _grow(self, capacity: int) -> None:
         """Moves to larger arrays; every tuple keeps its position."""
@@ -187,12 +169,8 @@ class BandSegment(Movable):
         self.band.held_count = int(self.held.sum())
         self.band.top = max((_rounded_up(int(run.end), BLOCK) for run in used), default=0)
 
-    def _use_runs(self, runs: Array) -> None:
-        self._runs = runs
-        self.band.runs, self.band.run_room = address(runs), len(runs)
-
     def _reserve(self, capacity: int) -> None:
-        """Other arrays, with nothing in them: columns, coordinates by dimension, at, number, keys, directory."""
+        """Allocates new arrays: columns, coordinates by dimension, at, number, keys, directory."""
         shape, band, record = self.shape, self.band, self.record
         columns = [np.empty(capacity, dtype) for dtype in shape.columns]
         coord = np.empty((shape.dims, capacity + LANES), np.float32)  # a vector may read beyond the last tuple
@@ -213,13 +191,13 @@ class BandSegment(Movable):
 
     @property
     def _position_bytes(self) -> float:
-        """Bytes of one position in every column, and of its share of the directory, which keys may fill to the end."""
+        """Bytes of one position in all columns, and of its share of the directory, which keys may fill completely."""
         directory = 2 if self.shape.keyed else 4 / TUPLES_PER_BIN
         return float(self._columns["each"][:-1].sum()) + directory
 
 
 def uneven(counts: list[Array]) -> bool:
-    """Would a tuple meet too many others in the bins that it falls into? By run: how many are in each bin.
+    """Are there too many tuples in the bins of most tuples? `counts`: by run, the tuples in each bin.
 
     >>> uneven([np.full(1000, 4)] * 8), uneven([np.full(1000, 4)] * 7 + [np.array([4000] + [0] * 999)])
     (False, True)
@@ -230,7 +208,7 @@ def uneven(counts: list[Array]) -> bool:
 
 
 def boxes_of(coord: Array, wide: Array, shape: Shape) -> tuple[Array, Array]:
-    """Boxes from what a segment keeps of them: the lower corner, or else the upper one; and how wide they are."""
+    """Boxes from the corner that a segment stores, the lower one or else the upper one, and their widths."""
     lo, hi = np.full_like(coord, -FARTHEST), np.full_like(coord, FARTHEST)
     for d in range(len(coord)):
         kinds = [kind for dim, kind in shape.ends if dim == d] or [LOW, HIGH]
@@ -244,7 +222,7 @@ def boxes_of(coord: Array, wide: Array, shape: Shape) -> tuple[Array, Array]:
 
 
 def _address_space() -> int:
-    """Bytes to reserve for a window: more than it can ever fill, so that it need not be moved again."""
+    """Bytes to reserve for a window: more than it can ever fill, so that it is not moved again."""
     return 2 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

@@ -1,8 +1,8 @@
-"""The memory under a band window: columns by address, free places for runs, pages that come and go.
+"""The memory of a band window: columns by address, free ranges for runs, pages that are allocated and given back.
 
-Capacity is address space. A block of positions is held once something was written to it, and given back to the
-operating system when nothing lies there and more is held than the tuples account for. So a window grows without being
-copied and shrinks without being compacted.
+Capacity is address space. A block of positions is held once something was written to it. It is given back to the
+operating system when it is free and more is held than the tuples need. So a window grows without being copied and
+shrinks without being compacted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streamjoin.codegen.intrinsics import carray, pointer, records_at
 from streamjoin.codegen.jit import inner
 
 GRANULE = 64  # runs begin at multiples of this
-BLOCK = 1024  # positions that are held or not
+BLOCK = 1024  # positions that are held or given back together
 KEPT = 1.35  # held positions per tuple before memory is given back: a quarter of the window may be merged at a time
 GIVEN_BACK = 512  # blocks at a time
 DONT_NEED = 4  # MADV_DONTNEED
@@ -57,7 +57,7 @@ def in_use(band, k):
 
 @inner(error_model="numpy")
 def next_taken(band, position):
-    """Begin and end of the first range of positions that is in use and ends behind this one; the capacity if none."""
+    """Begin and end of the first range in use that ends behind this position; the capacity if there is none."""
     begin, end = band.capacity, band.capacity
     for k in range(band.run_count + band.merge_count):
         run = in_use(band, k)
@@ -81,8 +81,8 @@ def best_fit(band, size, low, high):
 
 
 @inner(error_model="numpy")
-def place(band, size, small):
-    """The begin of a free range for a run of `size` tuples, or -1. Small runs stay among themselves if they can."""
+def free_range(band, size, small):
+    """The begin of a free range for a run of `size` tuples, or -1. Small runs lie in the nursery if it has room."""
     begin = best_fit(band, size, 0, band.nursery) if small else -1
     return begin if begin >= 0 else best_fit(band, size, band.nursery, band.capacity)
 
@@ -105,7 +105,7 @@ def hold(band, begin, end):
 
 @inner(error_model="numpy")
 def touch(column, begin, end, page):
-    """Writes to every page of positions begin..end-1 of one array, so that the memory is there when it is needed."""
+    """Writes to every page of positions begin..end-1 of one array, so that the system allocates it now."""
     memory = carray(pointer(column.start), EVERYWHERE, np.uint8)
     for byte in range(begin * column.each, end * column.each, page):
         memory[byte] = 0
@@ -115,21 +115,21 @@ def touch(column, begin, end, page):
 
 @inner(error_model="numpy", forceinline=True)
 def in_vain(band):
-    """How many blocks are held beyond what is kept; all of them if the window is empty."""
+    """How many blocks are held in excess; all of them if the window is empty."""
     allowed = np.int64(band.live * KEPT) + band.nursery if band.live else 0
     return band.held_count - allowed // BLOCK
 
 
 @inner(error_model="numpy")
 def give_back(band):
-    """Has the operating system take back some of what is held in vain, the last positions first."""
+    """Gives some of the excess blocks back to the operating system, those at the last positions first."""
     left = min(in_vain(band), GIVEN_BACK) if band.live else band.held_count
     floor, held = band.nursery if band.live else 0, held_of(band)
     while band.top > floor and not held[band.top // BLOCK - 1]:
         band.top -= BLOCK
     last = band.top
     while left > 0 and last > floor:
-        first, before = floor, floor  # the free range below `last`, and where what lies before it begins
+        first, before = floor, floor  # the begin of the free range below `last`, and of the run before it
         for k in range(band.run_count + band.merge_count):
             run = in_use(band, k)
             if run.begin < last and run.end > first:

@@ -1,10 +1,10 @@
 """Merges: several runs of a band segment become one, in small steps.
 
-What is at most AT_ONCE tuples is merged at once. For more, each inserted tuple pays for PACE tuples moved. The result
-is made beside its sources, which stay and are probed until it is complete and takes their place. Merges form a stack.
-One that is due while another is under way concerns newer runs, is smaller by far, and goes first. Since a tuple is
-moved once per tier, and there are fewer tiers than PACE, a merge of n tuples is done after a small part of n inserts,
-long before the next one of its size is due.
+Up to AT_ONCE tuples are merged at once. For more, each inserted tuple pays for PACE tuples moved. The result is made in
+a free range. Its sources are probed until it is complete and replaces them. Merges form a stack. One that becomes due
+while another is under way concerns newer runs, is much smaller, and goes first. A tuple is moved once per tier, and
+there are fewer tiers than PACE. So a merge of n tuples is done after a small part of n inserts, long before the next
+one of its size is due.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamjoin.access.band.bins import choose_grid, new_keys, number_bins, total_bins
-from streamjoin.access.band.memory import BLOCK, GRANULE, held_of, hold, place, scatter_column, touch
+from streamjoin.access.band.memory import BLOCK, GRANULE, free_range, held_of, hold, scatter_column, touch
 from streamjoin.access.band.records import EVERYWHERE, MOST_MERGES, merges_of, runs_of
 from streamjoin.access.records import Column
 from streamjoin.codegen.intrinsics import carray, floats_at, keys_at, pointer, records_at
@@ -25,18 +25,18 @@ SMALLEST_PART = 4096
 HEAD = GRANULE  # a raw run below this size may take more arrivals: it lies in one granule
 AT_ONCE = 1 << 14
 ENDLESS = 1 << 60
-PIECE = 512  # tuples between two looks at the budget
+PIECE = 512  # tuples between two checks of the budget
 
 # Phases, in this order: counting sort, cut into steps.
 SEE, TOUCH, CLEAR, COUNT, SUM, MOVE, DONE = range(7)
-# What a unit of work, one tuple moved, buys of the other things.
+# How much of each other operation costs one unit of work, which is one tuple moved.
 SEEN, CLEARED, COUNTED, SUMMED = 8, 64, 4, 16
 TOUCHED = 64  # units for one array of a block
 
 
 @inner(error_model="numpy")
 def work(band, budget):
-    """Starts what is due. Does what is small at once, and spends a budget on the rest, the smallest merge first."""
+    """Starts due merges. Completes small ones at once, and spends a budget on the rest, the smallest merge first."""
     look = True
     while True:
         if look:
@@ -68,12 +68,12 @@ def tuples(runs, first, last):
 
 @inner(error_model="numpy")
 def due(band):
-    """Which runs, from the first up to but without the last, are to become one, and is that one closed?"""
+    """The runs first..last-1 that are to become one, and whether that one is closed."""
     runs, closed, free, last = runs_of(band), band.closed, band.closed, band.run_count
     if band.merge_count:
         free = max(free, merges_of(band)[band.merge_count - 1].last)
 
-    # What is raw, but for a run that may take more arrivals, with smaller runs before it.
+    # The raw runs, except one that may take more arrivals, with smaller runs before them.
     first = max(free, last - band.raw)
     if first < last and tuples(runs, last - 1, last) < HEAD:
         last -= 1
@@ -87,7 +87,7 @@ def due(band):
             total += before
         return first, last, False
 
-    # Closed runs from before the window grew to its present size, up to a part of it.
+    # Closed runs from before the window grew to its current size, up to a part of it.
     part = max(band.live // PARTS, SMALLEST_PART)
     if closed > MOST_CLOSED and band.merge_count == 0:
         for first in range(closed - 1):
@@ -97,14 +97,14 @@ def due(band):
             if behind > first + 1:
                 return first, behind, False
 
-    # All runs that are open, once they make up a part.
+    # All open runs, when they make up a part.
     if free == closed and tuples(runs, closed, last) >= part:
         if last > closed + 1:
             return closed, last, True
         band.closed += 1
         return 0, 0, False
 
-    # The newest runs, as far as each is not GROWTH times as large as all newer ones together.
+    # The newest runs, while each is less than GROWTH times as large as all newer ones together.
     first = max(last - 1, free)
     while first > free and tuples(runs, first - 1, first) < GROWTH * tuples(runs, first, last):
         first -= 1
@@ -113,11 +113,11 @@ def due(band):
 
 @inner(error_model="numpy")
 def start(band, first, last, closes):
-    """Puts a merge on the stack that makes one run of runs first..last-1. False if there is no room."""
+    """Pushes a merge of runs first..last-1 onto the stack. False if there is no room."""
     if band.merge_count == MOST_MERGES:
         return False
     runs, total = runs_of(band), tuples(runs_of(band), first, last)
-    begin = place(band, total, total <= AT_ONCE + HEAD)
+    begin = free_range(band, total, total <= AT_ONCE + HEAD)
     if begin < 0:
         band.starved = 1
         return False
@@ -145,13 +145,13 @@ def start(band, first, last, closes):
 
 @inner(forceinline=True)
 def seen_of(band, merge):
-    """Which key hashes a merge has met, as a bitmap."""
+    """The bitmap of key hashes that a merge has seen."""
     return carray(pointer(band.seen + merge * band.seen_words * 8), (band.seen_words,), np.uint64)
 
 
 @inner(error_model="numpy")
 def swap(band, merge):
-    """Puts a merge's result, complete, in the place of its runs."""
+    """Replaces the runs of a merge by its complete result."""
     runs, fewer = runs_of(band), merge.last - merge.first - 1
     runs[merge.first] = merge.result
     for k in range(merge.last, band.run_count):
@@ -167,7 +167,7 @@ def swap(band, merge):
 
 @inner(error_model="numpy")
 def step(band, merge, budget):
-    """Goes on with the newest merge, through as many phases as the budget is enough for. Returns the work done."""
+    """Continues the newest merge, through as many phases as the budget pays for. Returns the work done."""
     result, done = merge.result, 0
     while done < budget and merge.phase != DONE:
         phase = merge.phase
@@ -195,7 +195,7 @@ def next_phase(merge):
 
 @inner(error_model="numpy")
 def make_ready(band, merge, budget):
-    """Has memory stand behind the place of the result, array by array: few inserts then meet the end of a page."""
+    """Lets the system allocate the memory of the result, array by array, so that few inserts wait for a page."""
     begin, end, held = merge.result.begin, merge.result.end, held_of(band)
     entries = total_bins(merge.result, band.dims) + 1
     columns = records_at(band.columns, band.column_count, Column)
@@ -215,7 +215,7 @@ def make_ready(band, merge, budget):
         first, last = max(begin, block * BLOCK), min(end, block * BLOCK + BLOCK)
         if which < band.column_count - 1:
             touch(columns[which], first, last, band.page)
-        else:  # of the directory, two positions to an entry, no more than there are bins
+        else:  # the directory: two positions per entry, up to the number of bins
             touch(columns[which], first, min(last, begin + 2 * entries), band.page)
             hold(band, first, last)
         spent += TOUCHED
@@ -224,7 +224,7 @@ def make_ready(band, merge, budget):
 
 @inner(error_model="numpy")
 def pass_directory(band, merge, budget, per_unit):
-    """Clears the counts of bins, or turns them into the bins' ends, which become their starts as tuples are moved."""
+    """Clears the counts of bins, or turns them into the bins' ends, which become starts when tuples are moved."""
     directory, at = keys_at(band.directory, EVERYWHERE), merge.result.directory
     entries, first = total_bins(merge.result, band.dims) + 1, merge.at_tuple
     last = min(entries, first + min(budget, entries) * per_unit)
@@ -242,7 +242,7 @@ def pass_directory(band, merge, budget, per_unit):
 
 @inner(error_model="numpy")
 def pass_over(band, merge, budget, per_unit):
-    """Takes one of three looks at the tuples of a merge's runs: tells keys apart, counts by bin, or moves them."""
+    """One of three passes over the tuples of a merge's runs: counts keys, counts tuples by bin, or moves tuples."""
     runs, result, bins = runs_of(band), merge.result, keys_at(band.target, PIECE)
     coord, key = floats_at(band.coord, band.dims, band.stride), keys_at(band.key, band.capacity)
     directory, columns = keys_at(band.directory, EVERYWHERE), records_at(band.columns, band.column_count, Column)
@@ -265,7 +265,7 @@ def pass_over(band, merge, budget, per_unit):
             for k in range(count):
                 directory[at + bins[k]] -= np.uint32(1)
                 bins[k] = directory[at + bins[k]]
-            for c in range(band.column_count - 1):  # the last one is the directory
+            for c in range(band.column_count - 1):  # without the directory, which is the last one
                 column = columns[c]
                 scatter_column(column.each, column.start, column.start, begin, count, result.begin, bins)
         done += count

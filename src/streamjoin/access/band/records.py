@@ -1,4 +1,4 @@
-"""The records of a band segment: its runs, the merges under way, and what compiled code must know to own it all."""
+"""The records of a band segment: its runs, the merges under way, and the state with which compiled code owns them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import numpy as np
 
-from streamjoin.access.records import MOST_DIMS
+from streamjoin.access.records import MOST_DIMS, Index
 from streamjoin.codegen.intrinsics import records_at
 from streamjoin.codegen.jit import inner
 from streamjoin.codegen.records import Address, Array, Record, Word
@@ -22,10 +22,10 @@ class Run(Record):
 
     begin: Word
     end: Word
-    first_at: Word  # smallest and largest place in the window
+    first_at: Word  # smallest and largest `at`
     last_at: Word
     buckets: Word  # of key hashes, a power of two
-    directory: Word  # where its bins' starts lie in the directory
+    directory: Word  # the index of its bins' starts in the directory
     low: PerDim  # the extent of the coordinates,
     high: PerDim
     finite_low: PerDim  # the same without those at an axis' end,
@@ -37,22 +37,22 @@ class Run(Record):
 
 
 class Merge(Record):
-    """A merge under way: runs first..last-1 become one, which is made beside them."""
+    """A merge under way: runs first..last-1 become one, in a free range."""
 
     first: Word
     last: Word
     closes: Word  # is the result closed?
     keys: Word  # distinct ones
     phase: Word
-    at_run: Word  # how far the phase is: run, tuple
+    at_run: Word  # the progress of the phase: run, tuple
     at_tuple: Word
     result: Run
 
 
-class Band(Record):
-    """All there is to one band segment, so that compiled code can own it; see `access/band/runs.py`.
+class Band(Index):
+    """The whole state of a band segment, so that compiled code can own it; see `access/band/runs.py`.
 
-    A position is the same place in every column. Runs lie anywhere; what lies between them is nobody's.
+    A position is the same index in every column. Runs can lie anywhere, with free positions between them.
     """
 
     dims: Word
@@ -66,26 +66,20 @@ class Band(Record):
     stride: Word
     key: Address  # uint32
     directory: Address  # uint32 (capacity / 2): a run at position p has its bins' starts from p / 2 on
-    runs: Address  # Run: oldest first
-    run_room: Word
-    run_count: Word
-    closed: Word  # runs, from the oldest on, that are merged no more
     raw: Word  # runs, from the newest on, that are not ordered yet
     live: Word  # tuples
     merges: Address  # Merge: a stack
     merge_count: Word
-    seen: Address  # uint64 (MOST_MERGES, seen_words): which key hashes a merge has met
+    seen: Address  # uint64 (MOST_MERGES, seen_words): key hashes that a merge has seen
     seen_words: Word
     target: Address  # uint32: room for a piece of work
-    entered: Word  # tuples that ever came
-    look: Word  # how many must have come until somebody looks whether a grid divides them
-    taken: Word  # tuples that an insert took before it found no room
-    starved: Word  # a merge found no room
-    held: Address  # bool: does memory stand behind a block of positions?
-    held_count: Word  # blocks that it stands behind
+    entered: Word  # tuples inserted so far
+    starved: Word  # did a merge find no room?
+    held: Address  # bool: is a block of positions held?
+    held_count: Word  # held blocks
     top: Word  # no position from here on has been written to
-    work: Word  # tuples moved by merging, since the beginning
-    probe_width: PerDim  # how wide the probes' boxes are on average, nan if unknown
+    work: Word  # tuples moved by merging so far
+    probe_width: PerDim  # the mean width of the probes' boxes, nan if unknown
 
 
 @inner(forceinline=True)

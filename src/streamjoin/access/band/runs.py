@@ -3,12 +3,12 @@
     oldest  [  closed  ][  closed  ][  closed  ][ run ][ run ][r][raw]  newest
              about 1/PARTS of the window each    each at least GROWTH times the next
 
-A few arrivals are kept as they come, in a raw run that is scanned. A raw run that has become long enough is ordered,
+The newest arrivals are in a raw run, in order of arrival, which is scanned. A raw run that is long enough is ordered,
 together with smaller runs before it. While the newest run is more than 1/GROWTH of the one before, the two become one,
-so that a probe meets few runs. Once the newest runs together make up a part of the window, they become one that is
-closed: it is merged no more, and dropped when its last tuple has expired. How runs become one: `merge.py`.
+so that a probe searches few runs. When the newest runs together make up a part of the window, they become one closed
+run, which is never merged again, and is dropped when its last tuple has expired. `merge.py` merges runs.
 
-The promises: a tuple is in exactly one run. An insert of n tuples does about PACE * n + AT_ONCE tuples' worth of work.
+Invariants: a tuple is in exactly one run. An insert of n tuples does the work of about PACE * n + AT_ONCE moved tuples.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamjoin.access.band.bins import TOLD_APART, choose_grid, extent, new_keys, order_by_bin
-from streamjoin.access.band.memory import give_back, hold, in_vain, place, scatter_column
+from streamjoin.access.band.memory import free_range, give_back, hold, in_vain, scatter_column
 from streamjoin.access.band.merge import AT_ONCE, HEAD, work
 from streamjoin.access.band.records import EVERYWHERE, MOST_MERGES, Band, merges_of, runs_of
 from streamjoin.access.records import Batch, Chunk, Column, Stored
@@ -39,7 +39,7 @@ ENDLESS = 1 << 60
 
 @on_demand(error_model="numpy")
 def insert(address):
-    """Adds what is to be inserted. 0: make room, or look at the grids, and call again. What was taken is remembered."""
+    """Inserts arrivals. 0: make room, or check the grids, and call again. `taken` counts those inserted."""
     segment = record_at(address, Stored)
     band, source, runs = record_at(segment.index, Band), record_at(segment.source, Batch), runs_at(segment)
     taken = segment.begin + band.taken
@@ -65,7 +65,7 @@ def runs_at(segment):
 
 @on_demand(error_model="numpy")
 def expire(address):
-    """Drops the oldest runs whose tuples all lie below the horizon; those of a merge only all at once."""
+    """Drops the oldest runs whose tuples all lie below the horizon; the runs of a merge only all together."""
     segment = record_at(address, Stored)
     band = record_at(segment.index, Band)
     runs, merges = runs_of(band), merges_of(band)
@@ -102,16 +102,16 @@ def expire(address):
 
 @inner(error_model="numpy", forceinline=True)
 def crowded(band):
-    """Is there no record left for another run?"""
+    """Is there no record for another run?"""
     return band.run_count + 1 >= band.run_room
 
 
 @inner(error_model="numpy")
 def add(segment, band, source, first, count):
-    """Copies arrivals to the newest run if that is raw and has room, or else to a new one."""
+    """Copies arrivals to the newest run if it is raw and has room, otherwise to a new one."""
     runs, k = runs_of(band), band.run_count - 1
     if band.raw == 0 or runs[k].end - runs[k].begin + count > HEAD:
-        begin = -1 if crowded(band) else place(band, count, True)
+        begin = -1 if crowded(band) else free_range(band, count, True)
         if begin < 0:
             return False
         k += 1
@@ -138,11 +138,11 @@ def add(segment, band, source, first, count):
 
 @inner(error_model="numpy")
 def note(segment, source, first, count, run):
-    """Widens a run to arrivals first.. of the source: places in the window, and the widest box."""
+    """Extends a run to arrivals first.. of the source: the range of `at`, and the widest box."""
     at = words_at(source.at, first + count)
     for k in range(first, first + count):
         run.first_at, run.last_at = min(run.first_at, at[k]), max(run.last_at, at[k])
-    if segment.chunks:  # from a tape, where a chunk knows
+    if segment.chunks:  # from a tape: its chunks have the widest boxes
         width = records_at(segment.chunks, first // segment.chunk + 1, Chunk)[first // segment.chunk].width
         for d in range(segment.dims):
             run.width[d] = max(run.width[d], np.float64(width[d]))
@@ -153,7 +153,7 @@ def note(segment, source, first, count, run):
 
 @inner(error_model="numpy")
 def column_of(band, source, c):
-    """Where arrivals have what a segment keeps in column c; 0 where it lies otherwise."""
+    """The address, in arrivals, of what a segment stores in column c; 0 if it is not stored in the same form."""
     own = band.column_count - band.dims - 3 - band.keyed
     if c < own:
         return records_at(source.columns, own, Column)[c].start
@@ -180,7 +180,7 @@ def copy_in(band, source, first, count, end):
 
 @on_demand(error_model="numpy")
 def build(address):
-    """Takes all that is to be inserted, at least one tuple, into an empty segment with room for it, as one run."""
+    """Inserts all arrivals, at least one, into an empty segment with room for them, as one run."""
     segment = record_at(address, Stored)
     band, source, n = record_at(segment.index, Band), record_at(segment.source, Batch), segment.end
     run, dims, key = runs_of(band)[0], band.dims, keys_at(source.key, n)

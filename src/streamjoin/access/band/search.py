@@ -1,4 +1,4 @@
-"""Access by band: runs ordered by the bin of their tuples' boxes, so that a probe reads a few contiguous ranges.
+"""Search by band: runs are ordered by the bins of their tuples' boxes, so that a probe reads a few contiguous ranges.
 
 bin = (hash bucket, bin of dimension 0, ..., bin of dimension D-1), row-major; the last dimension is contiguous.
 A probe [lo, hi] meets stored boxes whose coordinate lies in [lo - width, hi], width being the widest box of the run.
@@ -23,13 +23,13 @@ from streamjoin.codegen.intrinsics import (
 )
 from streamjoin.codegen.jit import inner, on_demand
 
-FEW = 256  # probes that are not worth ordering
+FEW = 256  # with fewer probes, ordering them does not pay
 LAG = 64
 
 
 @inner
 def learn(band, lo, hi, first, end):
-    """Follows the width of the probing boxes first..end-1: the bins of later runs are cut to it."""
+    """Updates the mean width of probing boxes by boxes first..end-1: the bins of later runs are chosen for it."""
     for d in range(band.dims):
         total, seen = 0.0, 0
         for i in range(first, end):
@@ -44,7 +44,7 @@ def learn(band, lo, hi, first, end):
 
 @inner
 def put_in_order(band, hi, key, first, end, order):
-    """Orders probes first..end-1 by the bins of the largest run: neighbours then read what is in the cache."""
+    """Orders probes first..end-1 by the bins of the largest run, so that neighbours read cached data."""
     n, runs, largest = end - first, runs_of(band), 0
     if n < FEW or not band.run_count:
         for k in range(n):
@@ -64,7 +64,7 @@ def put_in_order(band, hi, key, first, end, order):
 
 @inner
 def aim_at(search, batch, band):
-    """Prepares a search: learns from its arrivals, and puts them into order."""
+    """Prepares a search: updates the width of probes, and orders its arrivals."""
     lo, hi = floats_at(batch.lo, band.dims, batch.stride), floats_at(batch.hi, band.dims, batch.stride)
     key, order = keys_at(batch.key, search.end), keys_at(search.order, search.end - search.first)
     learn(band, lo, hi, search.first, search.end)
@@ -74,7 +74,7 @@ def aim_at(search, batch, band):
 
 @on_demand
 def aim(address):
-    """The same for a caller who wants to see the order."""
+    """The same as a call by address, for a caller that reads the order."""
     search = record_at(address, Probing)
     aim_at(search, record_at(search.batch, Batch), record_at(record_at(search.stored, Stored).index, Band))
     return 1
@@ -108,7 +108,7 @@ def advance(here, first, last):
 
 @inner(error_model="numpy", forceinline=True)
 def look_up(waiting, late, begin, directory, ranges, count):
-    """Turns bins into positions, now that their directory entries have come in. Returns the number of ranges."""
+    """Turns bins into positions, after their directory entries were prefetched. Returns the number of ranges."""
     for w in range(waiting):
         found, start = ranges[count], begin + np.int64(directory[late[w, 1]])
         stop = begin + np.int64(directory[late[w, 2]])
@@ -121,7 +121,7 @@ def look_up(waiting, late, begin, directory, ranges, count):
 def find(address):
     """The arrivals of a search, in order, against all runs.
 
-    Directory entries are asked for LAG ranges before they are read: most of them are not in the cache.
+    Directory entries are prefetched LAG ranges before they are read: most of them are not in the cache.
     """
     search = record_at(address, Probing)
     batch, band = record_at(search.batch, Batch), record_at(record_at(search.stored, Stored).index, Band)
@@ -146,7 +146,7 @@ def find(address):
             if since[i] > last_at or until[i] < first_at:
                 continue
             mark = 2 * i + np.int64(since[i] <= first_at and last_at <= until[i])
-            bucket = np.int64(key[i]) & mask if mask else np.int64(0)  # where there are no equalities, no keys
+            bucket = np.int64(key[i]) & mask if mask else np.int64(0)  # without equalities there are no keys
             for row in range(touched(lo, hi, i, run, dims, first, last, here)):
                 if row >= done:
                     if waiting == LAG:

@@ -1,1 +1,1 @@
-"""The index for inequalities and intervals: ordered runs with trees of minima, which no distribution makes slow."""
+"""The index for inequalities and intervals: ordered runs with trees of minima. No distribution makes it slow."""

@@ -1,4 +1,4 @@
-"""What the runs of a tree segment are ordered by: one end of the boxes, or two, interleaved."""
+"""The order of the runs of a tree segment: by one end of the boxes, or by two, interleaved."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import numpy as np
 from streamjoin.access.tree.records import FAN_OUT
 from streamjoin.codegen.records import Array
 
-BETTER = 0.5  # how much less there must be to look at if runs are to be ordered anew
+BETTER = 0.5  # runs are ordered again if that leaves less than this part of the comparisons
 Axes = tuple[int, int]
 
 
 def choose_axes(values: Array, limits: Array, dims: list[int], before: Axes, size: int) -> Axes:
-    """The axes by which a window of so many tuples is searched with the fewest comparisons.
+    """The axes by which a window of `size` tuples is searched with the fewest comparisons.
 
-    `values` are those of some tuples, by end; `limits` those of some probes, by probe. A run in the order of one end
-    passes over what is within that end's limit and any other's. In the order of two, of different dimensions, over
-    what is within both dimensions, and along the edges of the probe's box, over about the root of all nodes.
+    `values` are those of some tuples, by end; `limits` those of some probes, by probe. In a run ordered by one end, a
+    search visits the tuples within that end's limit and any other's. In a run ordered by two ends, of different
+    dimensions, it visits the tuples within both dimensions and, along the edges of the probe's box, about the square
+    root of all nodes.
 
     >>> import numpy as np
     >>> values, limits = np.random.default_rng(1).random((2, 500)), np.array([[0.9, 0.01], [0.8, 0.02]])

@@ -1,4 +1,4 @@
-"""Tree runs that lie still: one ordered run with its trees as plain arrays, to be kept in a file and probed there."""
+"""Frozen tree runs: one ordered run with its trees as plain arrays, which can be kept in a file and probed there."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from streamjoin.access.tuples import Tuples, addresses
 from streamjoin.codegen.records import Array, address
 
 Arrays = Mapping[str, Array]
-MARK = "trees"  # an array that nothing but such a run has
+MARK = "trees"  # the name of an array that only these runs have
 
 
 def freeze(builder: TreeSegment, batch: Tuples, probe_width: Array) -> dict[str, Array]:
-    """A batch of at least one tuple as one run. `probe_width`: how wide the boxes are that will probe it."""
+    """A batch of at least one tuple as one run. `probe_width`: the width of the boxes that will probe it."""
     n = len(batch)
     builder.build(batch, probe_width)
     *columns, at, number = (array[:n].copy() for array in builder.arrays)
@@ -33,25 +33,25 @@ def freeze(builder: TreeSegment, batch: Tuples, probe_width: Array) -> dict[str,
 
 
 def _tree_size(count: int) -> int:
-    """Places of a tree over so many values, all levels together."""
+    """The size of a tree over `count` values, all levels together."""
     size = -(-count // FAN_OUT) * FAN_OUT
     return size if size <= FAN_OUT else size + _tree_size(size // FAN_OUT)
 
 
 class FrozenTree(TreeSegment):
-    """Probes frozen runs, one after the other: `open` one, then search."""
+    """A segment for frozen runs, one after the other: `open` one, then search."""
 
     def open(self, run: Arrays) -> FrozenTree:
-        """From here on, this run is the window. Its tuples are numbered from 0."""
+        """Makes this run the window. Its tuples are numbered from 0."""
         n, forest, record = len(run["at"]), self.forest, self.record
         columns = [run[f"column{k}"] for k in range(len(self.shape.columns))]
         self.arrays = (*columns, run["at"], run["number"])
         self.places = {"rank": run["rank"], "ordinal": run["ordinal"]}
         self.trees = run[MARK]
         self._columns = addresses(self.columns)
-        self._runs = record_of(run).copy()
+        self._use_runs(record_of(run).copy())
         forest.axes[:] = run["axes"]
-        forest.runs, forest.run_room, forest.run_count, forest.closed = address(self._runs), 1, 1, 1
+        forest.run_count = forest.closed = 1
         forest.oldest, forest.stop, forest.capacity, forest.growing = 0, n, n, 0
         forest.rank, forest.ordinal = address(run["rank"]), address(run["ordinal"])
         forest.values, forest.stride = address(self.trees), self.trees.shape[1]
@@ -66,7 +66,7 @@ def record_of(run: Arrays) -> Array:
 
 
 def check(run: Arrays) -> bool:
-    """Does a run hold together? Guards against files that are not what they should be."""
+    """Is a run consistent? Guards against damaged files."""
     n = len(run["at"])
     if run["run"].nbytes != Run.dtype.itemsize or run[MARK].ndim != 2 or run["axes"].shape != (2,):
         return False

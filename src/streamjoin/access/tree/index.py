@@ -1,4 +1,4 @@
-"""Tree access: the arrays of a segment, and what its runs are ordered by. What happens to it is in `runs.py`."""
+"""Tree access: the arrays of a segment, and the choice of its runs' order. `runs.py` has its operations."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from streamjoin.codegen.records import Array, address
 
 FIRST_ROOM = 1 << 12  # tuples
 RUNS = 64
-OFTEN = 2 * HEAD  # tuples between two looks at what runs are ordered by; in large windows, as many as there are
+OFTEN = 2 * HEAD  # tuples between two checks of the order of runs; in larger windows, the size of the window
 
 
 class TreeSegment(Movable):
-    """Ordered runs with trees of minima. `forest` is all of it, for compiled code that takes over."""
+    """Ordered runs with trees of minima. `forest` is its whole state, for compiled code."""
 
     find = find
     enter = insert
     forget = expire
     take_in = insert
+    first_room = FIRST_ROOM
 
     def __init__(self, shape: Shape, tape: Tape | None = None, way: int = -1) -> None:
         super().__init__(shape)
@@ -36,38 +37,22 @@ class TreeSegment(Movable):
             self.forest.dim[e], self.forest.kind[e] = dim, kind
         self.forest.axes[1] = -1
         self._limits = np.zeros((ASIDE, MOST_ENDS), np.float32)
-        self._runs = Run.array(RUNS)
         self.forest.limits = address(self._limits)
-        self.forest.runs, self.forest.run_room = address(self._runs), RUNS
-        self._use_index(self.forest)
+        self._use_index(self.forest, Run.array(RUNS))
         self._clear(FIRST_ROOM)
         if tape is not None:
             self.attach(tape)
 
-    def attach(self, tape: Tape) -> None:
-        record = self.record
-        record.source, record.ways, record.stripe = tape.record.source, tape.ways, tape.stripe
-
     def __len__(self) -> int:
-        oldest = int(self.forest.oldest)  # first: another thread may ask meanwhile
+        oldest = int(self.forest.oldest)  # read first, so that another thread never gets a negative length
         return int(self.forest.stop) - oldest
 
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in (*self.arrays, *self.places.values(), self.trees))
 
-    @property
-    def runs(self) -> Array:
-        """The runs there are, oldest first."""
-        return self._runs[: self.forest.run_count]
-
-    def expire(self, horizon: int) -> None:
-        super().expire(horizon)
-        if not len(self) and self.record.room > FIRST_ROOM:
-            self._clear(FIRST_ROOM)
-
     def build(self, window: Tuples, probe_width: Array) -> None:
-        """Becomes one run over a window of at least one tuple, for probes that lie as its own tuples do."""
+        """Becomes one run over a window of at least one tuple, for probes that are distributed as its own tuples."""
         n, forest, ends = len(window), self.forest, int(self.forest.ends)
         self._clear(max(HEAD, 1 << (n - 1).bit_length()))
         self.offer(window)
@@ -78,7 +63,7 @@ class TreeSegment(Movable):
         self.choose(always=True)
 
     def make_room(self, count: int) -> None:
-        """More room where it is missing. Where none is, it is time to choose anew what runs are ordered by."""
+        """Adds the room that is missing. If none is, it is time for a check of the order of runs."""
         forest, record = self.forest, self.record
         room = int(record.room)
         if self.due:
@@ -87,19 +72,18 @@ class TreeSegment(Movable):
         elif len(self) == room:
             self._new_ring(2 * room)
         elif forest.run_count == forest.run_room:
-            self._runs = np.concatenate([self._runs, np.zeros_like(self._runs)])
-            forest.runs, forest.run_room = address(self._runs), len(self._runs)
+            self._more_runs()
         else:
             self._new_index(-(-3 * int(forest.capacity) // (2 * HEAD)) * HEAD)
 
     def choose(self, always: bool = False) -> None:
-        """Orders the runs by what suits the tuples and the probes seen so far, if that is something else."""
+        """Orders the runs by the axes that suit the tuples and the probes so far, if these are others than now."""
         forest = self.forest
         if not len(self):
             return
         ends, values = int(forest.ends), self._sample()
         limits = self._limits[: min(int(forest.asked), ASIDE), :ends]
-        if not len(limits):  # nobody has probed yet: as if tuples like these would
+        if not len(limits):  # there were no probes yet: assumes probes like the tuples
             limits = values[:, :ASIDE].T
         dims, axes = forest.dim[:ends].tolist(), tuple(forest.axes.tolist())
         chosen = choose_axes(values, limits, dims, axes, len(self))
@@ -110,13 +94,8 @@ class TreeSegment(Movable):
             self._order_again()
 
     @property
-    def due(self) -> bool:
-        """Is it time for a look at what runs are ordered by?"""
-        return bool(self.forest.stop >= self.forest.look)
-
-    def look_again(self, after: int) -> None:
-        """Has `insert` stop once so many more tuples have come."""
-        self.forest.look = self.forest.stop + after
+    def entered(self) -> int:
+        return int(self.forest.stop)
 
     def tuples(self) -> Tuples:
         """All tuples in order of arrival."""
@@ -135,8 +114,7 @@ class TreeSegment(Movable):
                 box[forest.dim[e], which[live]] = sign * values
         there = np.arange(oldest, int(forest.stop)) & (int(self.record.room) - 1)
         *columns, at, low_number = (array[there] for array in self.arrays)
-        newest = int(self.record.stop) - 1
-        number = newest - ((newest - low_number.astype(np.int64)) & 0xFFFFFFFF)
+        number = self._numbers(low_number)
         coord = np.where(lo > -FARTHEST, lo, hi)
         wide = np.nextafter((hi.astype(np.float64) - lo).max(axis=1, initial=0).astype(np.float32), np.float32(np.inf))
         return Tuples(tuple(columns), lo, hi, coord, wide, key, at, at, at, number)
@@ -151,7 +129,7 @@ class TreeSegment(Movable):
         return self.trees[:, there[:: max(1, len(there) // most)]]
 
     def _order_again(self) -> None:
-        """Sorts every run by ranks that are new."""
+        """Sorts every run by its new ranks."""
         ranks, order = self.places["rank"], self.places["order"]
         for run in self.runs[: self.forest.run_count - self.forest.growing]:
             begin, end = int(run.begin), int(run.begin + run.count)
@@ -159,7 +137,6 @@ class TreeSegment(Movable):
         order_again(self.address)
 
     def _clear(self, room: int) -> None:
-        """Starts with an empty window."""
         forest = self.forest
         forest.run_count = forest.closed = forest.growing = forest.taken = 0
         forest.oldest = forest.stop = 0
@@ -186,7 +163,7 @@ class TreeSegment(Movable):
         record.at, record.number = (address(array) for array in self.arrays[-2:])
 
     def _new_index(self, capacity: int) -> None:
-        """Moves the runs to larger arrays; each keeps its places."""
+        """Moves the runs to larger arrays; tuples keep their places."""
         forest, before = self.forest, self.places
         kinds = {"rank": np.int64, "ordinal": np.uint32, "order": np.uint32, "spare": np.uint64}
         self.places = {name: np.empty(capacity, kind) for name, kind in kinds.items()}

@@ -1,4 +1,4 @@
-"""What the tuples of a run are ordered by: one value, or two interleaved bit by bit (Z-order), behind a key if any."""
+"""The ranks by which the tuples of a run are ordered: one value, or two in Z-order, behind a key if there is one."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def single_bits(typingctx: Any, value: Any) -> Any:
 
 @inner(forceinline=True)
 def ordered(value):
-    """An integer in the order of the floats."""
+    """An integer with the order of the floats."""
     bits = single_bits(value)
     return bits ^ (EVERY_BIT if bits & TOP else TOP)
 
 
 @inner
 def spread_out(bits):
-    """The 32 bits of an integer at every other place of 64."""
+    """The 32 bits of an integer at every second bit of 64."""
     x = np.uint64(bits)
     x = (x | (x << np.uint64(16))) & np.uint64(0x0000FFFF0000FFFF)
     x = (x | (x << np.uint64(8))) & np.uint64(0x00FF00FF00FF00FF)
@@ -45,7 +45,7 @@ def spread_out(bits):
 
 @inner
 def rank_of(forest, values, place, key):
-    """The rank of the tuple whose values lie at a place of the first level."""
+    """The rank of the tuple whose values lie at a place of level 0."""
     first = ordered(values[forest.axes[0] * forest.stride + place])
     code = np.uint64(first) << np.uint64(32)
     if forest.axes[1] >= 0:

@@ -1,4 +1,4 @@
-"""The records of a tree segment: its runs, and what compiled code must know to own them."""
+"""The records of a tree segment: its runs, and the state with which compiled code owns them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Annotated
 
 import numpy as np
 
-from streamjoin.access.records import MOST_DIMS
+from streamjoin.access.records import MOST_DIMS, Index
 from streamjoin.codegen.intrinsics import records_at
 from streamjoin.codegen.jit import inner
 from streamjoin.codegen.records import Address, Array, Record, Word
 
 MOST_ENDS = 2 * MOST_DIMS
 FAN_OUT = 16
-HEAD = FAN_OUT * FAN_OUT  # tuples that are kept as they come; runs begin at multiples of this
+HEAD = FAN_OUT * FAN_OUT  # tuples that stay in order of arrival; runs begin at multiples of this
 MOST_LEVELS = 9  # of a tree over 2**32 values, and one more
-ASIDE = 64  # probes that are remembered, as a sample
+ASIDE = 64  # probes that are kept, as a sample
 
 PerEnd = Annotated[Array, (np.int64, MOST_ENDS)]
 Axes = Annotated[Array, (np.int64, 2)]
@@ -27,20 +27,20 @@ class Run(Record):
     begin: Word
     count: Word
     last: Word  # the newest tuple's ordinal
-    first_at: Word  # smallest and largest place in the window
+    first_at: Word  # smallest and largest `at`
     last_at: Word
 
 
-class Forest(Record):
-    """All there is to one tree segment, so that compiled code can own it.
+class Forest(Index):
+    """The whole state of a tree segment, so that compiled code can own it.
 
-    Tuples lie in a ring, in order of arrival; the n-th one, its ordinal being n, at position n modulo the room of the
-    segment. The index has for each of them a rank, which decides its place in a run, and a value for every end of its
-    box. Boxes touch if no value is above the probe's limit of that end.
+    Tuples lie in a ring, in order of arrival: the tuple with ordinal n at position n modulo the room of the segment.
+    The index has for each tuple a rank, which determines its place in a run, and a value for every end of its box.
+    Boxes touch if no value is above the probe's limit of that end.
     """
 
     ends: Word
-    dim: PerEnd  # by end: dimension of the boxes, and what the value is
+    dim: PerEnd  # by end: dimension of the boxes, and kind of value
     kind: PerEnd
     axes: Axes  # ends that ranks are made of; the second one may be -1
     keyed: Word  # the key's hash is the upper half of a rank
@@ -53,13 +53,7 @@ class Forest(Record):
     stride: Word
     order: Address  # uint32 (capacity), room for a merge
     spare: Address  # int64 (capacity), the same
-    runs: Address  # Run: oldest first
-    run_room: Word
-    run_count: Word
-    closed: Word  # runs, from the oldest on, that are merged no more
     growing: Word  # is the newest run a head, in order of arrival?
-    look: Word  # ordinal at which it is time to look at what runs are ordered by
-    taken: Word  # tuples that an insert took before it found no room
     limits: Address  # float32 (ASIDE, MOST_ENDS): limits of some probes
     asked: Word  # probes that were put there so far
 
@@ -71,7 +65,7 @@ def runs_of(forest):
 
 @inner(forceinline=True)
 def tree_at(begin):
-    """Where the trees of a run begin."""
+    """The begin of the trees of a run."""
     return begin + begin // 8
 
 
@@ -82,7 +76,7 @@ def padded(count, unit):
 
 @inner
 def level_starts(count, starts):
-    """Where each level of a tree begins, the values first, and behind them the end. Returns the highest level."""
+    """Writes the begin of each level of a tree, the values first, and the end. Returns the highest level."""
     size, level, start = padded(max(count, 1), FAN_OUT), 0, 0
     starts[0] = 0
     while size > FAN_OUT:

@@ -3,13 +3,13 @@
     oldest  [  closed  ][  closed  ][  closed  ][ run ][ run ][r][head]  newest
              about 1/PARTS of the window each    each at least GROWTH times the next
 
-The head takes arrivals as they come. Once it is full, it is put into order and merged with the runs before it that are
-not much larger. Once the runs that are not closed make up a part of the window, they become one that is closed: it is
-merged no more, and dropped when its last tuple has expired. A tuple that expires before is skipped by searches and left
-out by the next merge.
+The head takes arrivals in their order. When it is full, it is sorted and merged with the runs before it that are not
+much larger. When the runs that are not closed make up a part of the window, they become one closed run, which is never
+merged again, and is dropped when its last tuple has expired. Searches skip a tuple that expires before that, and the
+next merge leaves it out.
 
-The promises: a tuple is in exactly one run. It is moved about log2(window / HEAD) times. Runs lie in the order of their
-age, each at a multiple of HEAD; gaps between them are closed when the end of the index is reached.
+Invariants: a tuple is in exactly one run. It is moved about log2(window / HEAD) times. Runs lie in the order of their
+age, each at a multiple of HEAD. Gaps between them are closed when the end of the index is reached.
 """
 
 from __future__ import annotations
@@ -49,9 +49,7 @@ GAPS = (109, 41, 19, 5, 1)  # of a Shell sort
 
 @on_demand(error_model="numpy")
 def insert(address):
-    """Adds what is to be inserted. 0: make room, or look at the order of runs, and call again. What was taken is
-    remembered.
-    """
+    """Inserts arrivals. 0: make room, or check the order of runs, and call again. `taken` counts those inserted."""
     segment = record_at(address, Stored)
     forest, source = record_at(segment.index, Forest), record_at(segment.source, Batch)
     taken = segment.begin + forest.taken
@@ -79,7 +77,7 @@ def insert(address):
 
 @inner
 def note(source, first, count, run):
-    """A run has so many tuples more, which lie in a source."""
+    """Notes that a run has `count` more tuples, which lie in a source."""
     at = words_at(source.at, first + count)
     for k in range(first, first + count):
         run.first_at = at[k] if run.count == 0 else min(run.first_at, at[k])
@@ -97,7 +95,7 @@ def open_head(forest):
     if begin + HEAD > forest.capacity:
         close_gaps(forest)
         begin = behind(forest)
-        if begin + HEAD > 3 * forest.capacity // 4:  # else gaps would have to be closed again too soon
+        if begin + HEAD > 3 * forest.capacity // 4:  # otherwise gaps would have to be closed again too soon
             return False
     runs[k].begin, runs[k].count = begin, 0
     values, base = floats_at(forest.values, 1, forest.ends * forest.stride)[0], tree_at(begin)
@@ -157,7 +155,7 @@ def keep(segment, forest, source, first, count):
 
 @inner
 def enter(segment, forest, source, first, count, place, begin, with_minima):
-    """Puts arrivals first.. of a source into the index, from a place on, in a run that begins there or before."""
+    """Enters arrivals first.. of a source into the index, from `place` on, in a run that begins there or before."""
     ranks, ordinals = words_at(forest.rank, forest.capacity), keys_at(forest.ordinal, forest.capacity)
     values, inside = floats_at(forest.values, 1, forest.ends * forest.stride)[0], place - begin
     key, base = keys_at(source.key, first + count), tree_at(begin)
@@ -196,7 +194,7 @@ def put_in_order(forest, run):
 
 @inner
 def gather(forest, one, other, count):
-    """Writes the tuples of two neighbouring runs to the first one's places, as `order` has them."""
+    """Writes the tuples of two neighbouring runs to the places from the first one's on, in the order of `order`."""
     order, spare = keys_at(forest.order, forest.capacity), words_at(forest.spare, forest.capacity)
     ranks, begin = words_at(forest.rank, forest.capacity), one.begin
     for k in range(count):
@@ -218,7 +216,7 @@ def gather(forest, one, other, count):
 
 @inner
 def put_minima(forest, run):
-    """Makes the trees above the values of a run."""
+    """Computes the trees above the values of a run."""
     values, starts = floats_at(forest.values, 1, forest.ends * forest.stride)[0], np.empty(MOST_LEVELS, np.int64)
     depth = level_starts(run.count, starts)
     for e in range(forest.ends):
@@ -239,9 +237,9 @@ def put_minima(forest, run):
 
 @inner
 def merge_what_is_due(forest):
-    """Merges the newest runs, as far as each is not GROWTH times as large as all newer ones together.
+    """Merges the newest runs while each is less than GROWTH times as large as all newer ones together.
 
-    Once all that are open make up a part of the window, they become one that is closed.
+    When all open runs make up a part of the window, they become one closed run.
     """
     runs, last, part = runs_of(forest), forest.run_count, max((forest.stop - forest.oldest) // PARTS, SMALLEST_PART)
     first, total, open_ones = last - 1, runs[last - 1].count, 0
@@ -265,7 +263,7 @@ def merge_what_is_due(forest):
 
 @inner
 def merge(forest, first, last):
-    """Makes one run of runs first..last-1, the newest ones first. What has expired is left out."""
+    """Makes one run of runs first..last-1, starting with the newest ones. Leaves out expired tuples."""
     runs = runs_of(forest)
     if last - first < 2:
         return
@@ -295,7 +293,7 @@ def merge(forest, first, last):
 
 @on_demand(error_model="numpy")
 def expire(address):
-    """Drops the oldest tuples, up to the first that is not below the horizon, and runs that have none left."""
+    """Drops the oldest tuples, up to the first that is not below the horizon, and empty runs."""
     segment = record_at(address, Stored)
     forest, at = record_at(segment.index, Forest), words_at(segment.at, segment.room)
     while forest.oldest < forest.stop and at[forest.oldest & (segment.room - 1)] < segment.horizon:
@@ -316,7 +314,7 @@ def expire(address):
 
 @on_demand(error_model="numpy")
 def enter_all(address):
-    """Takes all that is to be inserted into an empty segment with room for it, in order of arrival: one run."""
+    """Inserts all arrivals into an empty segment with room for them, in order of arrival, as one run."""
     segment = record_at(address, Stored)
     forest, source = record_at(segment.index, Forest), record_at(segment.source, Batch)
     run = runs_of(forest)[0]
@@ -332,7 +330,7 @@ def enter_all(address):
 
 @on_demand(error_model="numpy")
 def rank_again(address):
-    """Ranks all tuples anew, by the axes there are now."""
+    """Computes the ranks of all tuples again, by the current axes."""
     forest = record_at(record_at(address, Stored).index, Forest)
     runs, ranks = runs_of(forest), words_at(forest.rank, forest.capacity)
     values = floats_at(forest.values, 1, forest.ends * forest.stride)[0]
@@ -345,12 +343,12 @@ def rank_again(address):
 
 @on_demand(error_model="numpy")
 def order_again(address):
-    """Puts every run but a head into another order, which `order` has at the places of the run."""
+    """Puts every run but a head into the order that `order` has at the places of the run."""
     forest = record_at(record_at(address, Stored).index, Forest)
     runs, order = runs_of(forest), keys_at(forest.order, forest.capacity)
     for k in range(forest.run_count - forest.growing):
         run = runs[k]
-        for place in range(run.count):  # no place of a later run is written to
+        for place in range(run.count):  # writes to no place of a later run
             order[place] = order[run.begin + place]
         gather(forest, run, run, run.count)
         put_minima(forest, run)

@@ -4,10 +4,10 @@
     level 1        [ 3 ]         [ 1 ]         [ 7 ]         minima of 16 below, one tree for every end of the boxes
     level 0   [ 5 3 9 ... ] [ 1 8 4 ... ] [ 7 7 8 ... ]      the values, in the order of the run
 
-A probe enters a node only if the minima of all ends are within its limits. If the run is ordered by one end, all nodes
-before the first value above that end's limit hold tuples within it. So, of two ends, a node that is entered has a tuple
-that touches, but for one node on each level: about 16 * levels comparisons for each tuple found and one more. More ends
-only rule out more nodes.
+A probe enters a node only if the minima of all ends are within its limits. In a run ordered by one end, all nodes
+before the first value above that end's limit hold tuples within it. So with two ends, a node that is entered has a
+tuple that touches, except for one node on each level: about 16 * levels comparisons for each tuple found and for one
+more. More ends only rule out more nodes.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from streamjoin.codegen.intrinsics import (
 from streamjoin.codegen.jit import inner, on_demand
 
 ALL = (1 << FAN_OUT) - 1
-FEW_ASIDE = 4  # probes of a search that are remembered
+FEW_ASIDE = 4  # probes of a search that are kept as a sample
 
 
 @inner(forceinline=True)
 def fill_limits(forest, lo, hi, i, limits):
-    """What values of each end must not exceed to touch the box of arrival i."""
+    """The limits of arrival i: the values of an end must not exceed its limit for boxes to touch."""
     for e in range(forest.ends):
         d = forest.dim[e]
         limits[e] = -lo[d, i] if forest.kind[e] & 1 else hi[d, i]
@@ -52,7 +52,7 @@ def fill_limits(forest, lo, hi, i, limits):
 
 @inner
 def put_aside(forest, lo, hi, first, end):
-    """Remembers the limits of a few arrivals; what runs are ordered by is chosen for them."""
+    """Keeps the limits of a few arrivals, for the choice of the runs' order."""
     kept = floats_at(forest.limits, ASIDE, MOST_ENDS)
     count = min(end - first, FEW_ASIDE)
     for k in range(count):
@@ -62,7 +62,7 @@ def put_aside(forest, lo, hi, first, end):
 
 @inner
 def with_key(ranks, begin, end, key):
-    """The places from begin to end - 1 whose ranks have a key in their upper half, as first and last + 1."""
+    """The places in begin..end-1 whose ranks have this key in their upper half, as first and last + 1."""
     least = lowest_rank(key)
     first, last = begin, end
     while first < last:
@@ -71,7 +71,7 @@ def with_key(ranks, begin, end, key):
             first = middle + 1
         else:
             last = middle
-    step, past = 1, first  # there are few of most keys
+    step, past = 1, first  # most keys are rare
     while past < end and key_of(ranks[past]) == key:
         past, step = past + step, 2 * step
     low, high = max(first, past - step // 2), min(past, end)
@@ -86,7 +86,7 @@ def with_key(ranks, begin, end, key):
 
 @inner(forceinline=True)
 def within(values, ends, stride, place, limits):
-    """Bit k of the result: of the node at a place, all ends of child k are within the limits."""
+    """Bit k of the result: are all ends of child k of the node at `place` within the limits?"""
     mask = ALL
     for e in range(ends):
         mask &= at_most(values, e * stride + place, limits[e])
@@ -97,7 +97,7 @@ def within(values, ends, stride, place, limits):
 
 @on_demand(error_model="numpy")
 def find(address):
-    """The arrivals of a search against all runs. Where the ranges fill up, `row` is where in a run to go on."""
+    """The arrivals of a search against all runs. If the ranges fill up, `row` is where to continue in a run."""
     search = record_at(address, Probing)
     batch, segment = record_at(search.batch, Batch), record_at(search.stored, Stored)
     forest = record_at(segment.index, Forest)
