@@ -38,7 +38,7 @@ class ByKey:
 
     def __init__(self, plan: Plan, tables: tuple[pa.Table, pa.Table], crew: Crew) -> None:
         self._plan, self._tables, self._crew = plan, tables, crew
-        self._times = times_of(plan, "r", tables[0]), times_of(plan, "s", tables[1])
+        self._times = times_of(plan, 0, tables[0]), times_of(plan, 1, tables[1])
         (words_r, keep_r), (words_s, keep_s) = crew.each(self._side, [(0,), (1,)])
         self._numbers, self._keys = _numbered((words_r, words_s), (keep_r, keep_s), crew)
 

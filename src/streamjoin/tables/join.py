@@ -55,7 +55,7 @@ def join_tables(left: Any, right: Any, options: Options) -> Any:
 
         rows = replay(plan, tables, stats)
         if options.ordered:
-            times = [times_of(plan, side, tables[side])[part] for side, part in zip("rs", rows, strict=True)]
+            times = [times_of(plan, k, tables[side])[rows[k]] for k, side in enumerate("rs")]
             order = np.argsort(np.maximum(*times), kind="stable")
             rows = rows[0][order], rows[1][order]
     else:
