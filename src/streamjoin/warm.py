@@ -23,6 +23,13 @@ TABLES = {
     "inequalities": "r.x < s.x AND r.y > s.y",
     "anything": "r.x * s.x < 1",
 }
+KINDS: dict[str, dict[str, Any]] = {  # kernels of their own, beside those that find pairs
+    "left": {"how": "left"},
+    "semi": {"how": "semi"},
+    "take": {"take": "nearest"},
+    "count": {"aggregate": {"n": "count(*)"}},
+    "sum": {"aggregate": {"total": "sum(s.x)"}},
+}
 LIVE = {AUTO: BAND, "scan": BAND, "sorted": BAND, "band": BAND, "tree": BAND, "hash": "r.k = s.k"}
 
 Step = tuple[str, Callable[[], int]]
@@ -31,13 +38,18 @@ Step = tuple[str, Callable[[], int]]
 def steps() -> Iterator[Step]:
     """What is joined, and how: a name, and what does it and returns how many functions it had compiled."""
     for name, on in TABLES.items():
-        yield f"tables, {name}", partial(_tables, on)
+        yield f"tables, {name}", partial(_tables, on, {})
+    for name, kind in KINDS.items():
+        for on in ("band", "equality"):
+            yield f"tables, {on}, {name}", partial(_tables, TABLES[on], kind)
     for algorithm in ALGORITHMS.values():
         if algorithm.engine != DEVICE:  # a device keeps kernels of its own
             workers = 2 if algorithm.engine == THREADS else 1
             # A path that may give way to another one has a function more than when it is asked for by name.
             for access in (*algorithm.accesses, *[AUTO] * (algorithm.name == SEQUENTIAL)):
-                yield f"{algorithm.name}, {access}", partial(_live, algorithm.name, access, workers)
+                yield f"{algorithm.name}, {access}", partial(_live, algorithm.name, access, workers, {})
+    for name, kind in KINDS.items():
+        yield f"{SEQUENTIAL}, {name}", partial(_live, SEQUENTIAL, AUTO, 1, kind)
 
 
 def warm(todo: list[Step], tell: Callable[[str, int, int], None]) -> int:
@@ -70,23 +82,23 @@ def _counted(join: Callable[[], Any]) -> int:
     return NOTICE.compiled - before
 
 
-def _tables(on: str) -> int:
+def _tables(on: str, kind: dict[str, Any]) -> int:
     from streamjoin.api import join
 
     rows = _tuples(1 << 12)  # so many that it does not pay to compare all with each other
-    return _counted(lambda: join(rows, rows, on=on, within=8, time="ts"))
+    return _counted(lambda: join(rows, rows, on=on, within=8, time="ts", **kind))
 
 
-def _live(algorithm: str, access: str, workers: int) -> int:
-    return _counted(lambda: _stream(algorithm, access, workers))
+def _live(algorithm: str, access: str, workers: int, kind: dict[str, Any]) -> int:
+    return _counted(lambda: _stream(algorithm, access, workers, kind))
 
 
-def _stream(algorithm: str, access: str, workers: int) -> None:
+def _stream(algorithm: str, access: str, workers: int, kind: dict[str, Any]) -> None:
     from streamjoin.live.join import Join
     from streamjoin.windows.last import last
 
     rows = _tuples()
-    options: dict[str, Any] = {"workers": workers} if workers > 1 else {}
+    options = {**kind, "workers": workers} if workers > 1 else kind
     with Join(
         r=rows.schema,
         s=rows.schema,
