@@ -366,5 +366,5 @@ def test_explain_tells_the_routing_and_starts_nothing(
     assert (plan["routing"], plan["cells"], plan["bucket"]) == ("range", 8, 80.0)
     assert plan["state"]["rows"] > 2_000  # five seconds of both, and the copies
     assert main([*words, "-o", str(tmp_path / "out")]) == 0
-    assert "rate= would tell" in capfd.readouterr().out
+    assert "needs rate=" in capfd.readouterr().out
     assert not (tmp_path / "out").exists() and not spark.streams.active
