@@ -13,24 +13,28 @@ from typing import Any
 import pytest
 from numba.core.registry import cpu_target
 
-from streamjoin.codegen import jit, notice
+from streamjoin.codegen import jit, kernel_files, notice
 from streamjoin.codegen.cache import load_module
 from streamjoin.warm import steps, warm
 
 KERNEL = "from streamjoin.codegen.jit import njit\n\n\n@njit(cache=True)\ndef twice(x):\n    return 2 * x\n"
 HOST = cpu_target.target_context.codegen().magic_tuple()
 
-pytestmark = pytest.mark.skipif(jit._portable(HOST) is None, reason="shipped code needs a processor with AVX2")
+pytestmark = pytest.mark.skipif(kernel_files.portable(HOST) is None, reason="shipped code needs a processor with AVX2")
 
 
 @pytest.fixture
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the kernel compiled as for a wheel; the cache is empty."""
     code = f"from streamjoin.codegen.cache import load_module\nassert load_module({KERNEL!r}).twice(4) == 8"
-    target = {"NUMBA_CPU_NAME": jit.PORTABLE, "NUMBA_CPU_FEATURES": "", "STREAMJOIN_CACHE": str(tmp_path / "made")}
+    target = {
+        "NUMBA_CPU_NAME": kernel_files.PORTABLE,
+        "NUMBA_CPU_FEATURES": "",
+        "STREAMJOIN_CACHE": str(tmp_path / "made"),
+    }
     subprocess.run([sys.executable, "-c", code], env={**os.environ, **target}, check=True)
     shutil.copytree(tmp_path / "made" / "kernels", tmp_path / "shipped")
-    monkeypatch.setattr(jit, "SHIPPED", tmp_path / "shipped")
+    monkeypatch.setattr(kernel_files, "SHIPPED", tmp_path / "shipped")
     monkeypatch.setenv("STREAMJOIN_CACHE", str(tmp_path / "cache"))
     return tmp_path / "shipped"
 
@@ -56,9 +60,9 @@ def test_damaged_shipped_code_is_compiled_here(shipped: Path) -> None:
 
 def test_shipped_code_needs_its_instructions() -> None:
     triple, name, features = HOST
-    assert jit._portable(HOST) == (triple, "x86-64-v3", "")
-    assert jit._portable((triple, name, features.replace("+avx2", "-avx2"))) is None
-    assert jit._portable(("aarch64-apple-darwin", "apple-m1", "+neon")) is None
+    assert kernel_files.portable(HOST) == (triple, "x86-64-v3", "")
+    assert kernel_files.portable((triple, name, features.replace("+avx2", "-avx2"))) is None
+    assert kernel_files.portable(("aarch64-apple-darwin", "apple-m1", "+neon")) is None
 
 
 def test_compiling_is_told_after_a_second_and_then_every_five(

@@ -2,11 +2,7 @@
 
 Numba's cache looks only at the file of a function to tell whether its machine code is out of date, though ours call
 each other across files; and it unpickles whatever lies in its folder, damaged or not. Here every function and signature
-has one file, under a digest of all sources and circumstances that its machine code depends on, in a folder that nobody
-else can write to, with a checksum in front. Whatever is wrong with a file, it is as good as missing.
-
-Two folders are asked: the user's cache, with code for this very processor, and `streamjoin/shipped`, which a wheel may
-bring along (see `hatch_build.py`), with code for every x86-64 processor of the third level (AVX2).
+has one file, under a digest of all sources and circumstances that its machine code depends on; see `kernel_files.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +13,6 @@ import re
 import sys
 from collections.abc import Callable
 from functools import cache, cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import llvmlite
@@ -31,6 +26,7 @@ from numba.core.types import unliteral as _unliteral
 from numba.core.typing.templates import make_concrete_template
 
 from streamjoin.codegen.cache import GENERATED, ONE_AT_A_TIME, PACKAGE, imports_digest
+from streamjoin.codegen.kernel_files import keep, read
 from streamjoin.codegen.notice import Notice
 from streamjoin.codegen.parts import PartCompiler, WholeCompiler
 from streamjoin.codegen.runtime import initialize
@@ -38,10 +34,6 @@ from streamjoin.folders import kept
 
 KEPT_DAYS = 30  # since somebody last used it
 FILE = re.compile(r"\w+-[0-9a-f]{32}\.kernel")
-CHECKSUM = 32  # bytes
-SHIPPED = Path(__file__).parent.parent / "shipped"  # as trustworthy as the code beside it
-PORTABLE = "x86-64-v3"
-LEVEL_3 = {"avx", "avx2", "bmi", "bmi2", "cx16", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sahf", "sse4.2", "xsave"}
 NOTICE = Notice()
 
 # Numba annotates some of its functions and not others.
@@ -77,27 +69,12 @@ class KernelFiles(_Cache):
         """What was compiled for this signature, or None."""
         initialize(target_context)
         target = target_context.codegen().magic_tuple()
-        key = self._key(sig, target)
-        found = self._rebuilt(key, kept("kernels").read(self._file(key), renew=1), target_context)
-        if found is None and (portable := _portable(target)) is not None:
-            key = self._key(sig, portable)
-            found = self._rebuilt(key, _shipped(self._file(key)), target_context)
-        if found is None:
-            NOTICE.compiling(self._name)
-        return found
-
-    def _rebuilt(self, key: tuple[Any, ...], data: bytes | None, target_context: Any) -> Any:
-        if data is None or hashlib.sha256(memoryview(data)[CHECKSUM:]).digest() != data[:CHECKSUM]:
-            return None
-        try:
-            written_for, symbols, compiled = pickle.loads(memoryview(data)[CHECKSUM:])
-            if written_for != key:  # signatures are told apart by their texts only as far as these go
-                return None
-            if not all(map(llvm.address_of_symbol, symbols)):
-                target_context.refresh()  # all of Numba, which takes longer than a small join
-            return rebuild(target_context, *compiled)
-        except Exception:  # it refers to something that is no longer as it was
-            return None
+        for one, content in read(target, lambda target: self._file(self._key(sig, target))):
+            found = _rebuilt(self._key(sig, one), content, target_context)
+            if found is not None:
+                return found
+        NOTICE.compiling(self._name)
+        return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keeps what was just compiled."""
@@ -105,7 +82,7 @@ class KernelFiles(_Cache):
             return
         key = self._key(sig, data.codegen.magic_tuple())
         content = dumps((key, _outside(data.library), data._reduce()))
-        kept("kernels").keep(self._file(key), hashlib.sha256(content).digest(), content)
+        keep(self._file(key), content)
         _sweep(kept("kernels").path)
 
     def _key(self, sig: Any, target: tuple[str, ...]) -> tuple[Any, ...]:
@@ -135,18 +112,15 @@ def _outside(library: Any) -> tuple[str, ...]:
     return tuple(one.name for one in everything if one.is_declaration and not one.name.startswith("llvm."))
 
 
-@cache
-def _portable(target: tuple[str, ...]) -> tuple[str, ...] | None:
-    """What shipped code was compiled for, as Numba names it; None if this processor does not run it."""
-    triple, _, features = target
-    there = {name[1:] for name in features.split(",") if name.startswith("+")}
-    return (triple, PORTABLE, "") if there >= LEVEL_3 else None
-
-
-def _shipped(name: str) -> bytes | None:
+def _rebuilt(key: tuple[Any, ...], content: memoryview, target_context: Any) -> Any:
     try:
-        return (SHIPPED / name).read_bytes()
-    except OSError:
+        written_for, symbols, compiled = pickle.loads(content)
+        if written_for != key:  # signatures are told apart by their texts only as far as these go
+            return None
+        if not all(map(llvm.address_of_symbol, symbols)):
+            target_context.refresh()  # all of Numba, which takes longer than a small join
+        return rebuild(target_context, *compiled)
+    except Exception:  # it refers to something that is no longer as it was
         return None
 
 

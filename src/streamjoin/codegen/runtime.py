@@ -18,9 +18,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime import nrtdynmod as _nrtdynmod
 from numba.core.runtime.nrt import rtsys as _rtsys
 
-from streamjoin.folders import kept
-
-CHECKSUM = 32  # bytes
+from streamjoin.codegen.kernel_files import Target, keep, read
 
 # Numba annotates some of its functions and not others.
 config: Any = _config
@@ -45,13 +43,18 @@ def _library(context: Any) -> Any:
     """The runtime's functions, from the disk or compiled."""
     codegen = context.codegen()
     versions = sys.implementation.cache_tag, numba.__version__, llvmlite.__version__
-    key = (codegen.magic_tuple(), versions, config.DEBUG_NRT)
-    name = f"runtime-{hashlib.sha256(str(key).encode()).hexdigest()[:32]}.kernel"
-    found = kept("kernels").read(name, renew=1)
-    if found is not None and hashlib.sha256(memoryview(found)[CHECKSUM:]).digest() == found[:CHECKSUM]:
+
+    def key(target: Target) -> tuple[Any, ...]:
+        return target, versions, config.DEBUG_NRT
+
+    def name(target: Target) -> str:
+        return f"runtime-{hashlib.sha256(str(key(target)).encode()).hexdigest()[:32]}.kernel"
+
+    target = codegen.magic_tuple()
+    for one, content in read(target, name):
         try:
-            written_for, state = pickle.loads(memoryview(found)[CHECKSUM:])
-            if written_for == key:
+            written_for, state = pickle.loads(content)
+            if written_for == key(one):
                 return codegen.unserialize_library(state)
         except Exception:  # it is no longer as it was
             pass
@@ -59,6 +62,5 @@ def _library(context: Any) -> Any:
     library.enable_object_caching()
     library.add_ir_module(module)
     library.finalize()
-    content = pickle.dumps((key, library.serialize_using_object_code()))
-    kept("kernels").keep(name, hashlib.sha256(content).digest(), content)
+    keep(name(target), pickle.dumps((key(target), library.serialize_using_object_code())))
     return library
