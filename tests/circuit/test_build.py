@@ -164,6 +164,7 @@ def test_a_chain_that_cannot_be_is_refused(words: dict[str, Any], kind: type[Exc
         ({"device": "99k"}, "99k.*85k.*hx8k"),
         ({"grade": 5}, "speed grade 5.*6, 7, 8"),
         ({"device": "hx8k", "grade": 6}, "iCE40-hx8k's: none"),
+        ({"device": "6900", "grade": 7}, "MachXO3-6900's: 5, 6"),
     ],
 )
 def test_a_chip_that_is_not_known_is_refused(words: dict[str, Any], part: str) -> None:
@@ -177,13 +178,16 @@ def test_a_chip_without_lut_ram_says_so(capfd: pytest.CaptureFixture[str]) -> No
 
 
 @soak_only
-@pytest.mark.skipif(find_spec(FAMILIES["hx8k"].nextpnr) is None, reason="nextpnr for iCE40 is not installed")
-def test_a_chain_is_built_for_another_family(capfd: pytest.CaptureFixture[str]) -> None:
-    words = ["circuit", "build", *SMALL, "--payload", "4", "--device", "hx8k", "--memory", "registers", "--json"]
+@pytest.mark.parametrize(("device", "memory"), [("hx8k", "registers"), ("6900", "lutram")])
+def test_a_chain_is_built_for_another_family(device: str, memory: str, capfd: pytest.CaptureFixture[str]) -> None:
+    family = FAMILIES[device]
+    if find_spec(family.nextpnr) is None:
+        pytest.skip(f"nextpnr for {family.name} is not installed")
+    words = ["circuit", "build", *SMALL, "--payload", "4", "--device", device, "--memory", memory, "--json"]
     assert main(words) == 0
     told = json.loads(capfd.readouterr().out)
-    assert told["route"]["device"] == "iCE40-hx8k" and 20 < told["clock_mhz"] < 1000
-    assert told["synthesis"]["lut_rams"] == 0 < told["synthesis"]["registers"]
+    assert told["route"]["device"] == family.part(device) and 20 < told["clock_mhz"] < 1000
+    assert bool(told["synthesis"]["lut_rams"]) == family.lut_ram and told["synthesis"]["registers"]
 
 
 def test_windows_of_any_length_fit() -> None:

