@@ -126,13 +126,18 @@ def blocks(n: int) -> list[tuple[int, int]]:
     return [(begin, min(begin + PART, n)) for begin in range(0, n, PART)]
 
 
-def order(times: Array, crew: Crew) -> Array:
-    """Rows in the order of time, of equal times the first one first; of no length if that is how they stand."""
+def rising(times: Array, crew: Crew) -> bool:
+    """Do the rows stand in the order of time?"""
 
-    def rising(begin: int, end: int) -> bool:
+    def part(begin: int, end: int) -> bool:
         return bool((times[begin + 1 : end + 1] >= times[begin : min(end, len(times) - 1)]).all())
 
-    found = None if all(crew.each(rising, blocks(len(times)))) else order_of(times, crew)
+    return all(crew.each(part, blocks(len(times))))
+
+
+def order(times: Array, crew: Crew) -> Array:
+    """Rows in the order of time, of equal times the first one first; of no length if that is how they stand."""
+    found = None if rising(times, crew) else order_of(times, crew)
     return np.zeros(0, np.uint32) if found is None else found
 
 

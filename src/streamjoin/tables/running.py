@@ -12,7 +12,7 @@ import pyarrow as pa
 from streamjoin.codegen.records import Array
 from streamjoin.intake.prepare import times_of
 from streamjoin.plan.plan import Plan
-from streamjoin.tables.by_key import ByKey, blocks, keys_decide, order
+from streamjoin.tables.by_key import ByKey, blocks, keys_decide, order, rising
 from streamjoin.tables.crew import Crew
 from streamjoin.tables.latest import count_until
 from streamjoin.tables.memory import room
@@ -27,7 +27,7 @@ def countable(plan: Plan, tables: tuple[pa.Table, pa.Table], ordered: bool, crew
     """
     if not plan.kind.counts_partners(ordered) or not keys_decide(plan):
         return False
-    return all(not len(order(times_of(plan, side, table), crew)) for side, table in enumerate(tables))
+    return all(rising(times_of(plan, side, table), crew) for side, table in enumerate(tables))
 
 
 class RunningCount(ByKey):
