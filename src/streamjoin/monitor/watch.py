@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 from streamjoin.errors import FileError
-from streamjoin.interrupts import Thread, await_end, start
+from streamjoin.interrupts import Call, Thread, await_end, start
 from streamjoin.monitor.address import Address, read_address
 from streamjoin.monitor.run import RUNNING, Run, read_recording
 from streamjoin.monitor.samples import of_join
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from streamjoin.live.join import Join
 
 EVERY = 0.5  # seconds between two samples
-NAP = 0.05  # seconds between two looks whether the join has ended
+NAP = 0.05  # seconds between two looks whether a replay is over
 
 
 class Sampler:
@@ -33,16 +33,15 @@ class Sampler:
         words = str(explained(plan, lambda wanted: join.stats()["device"]))
         run.describe(words, drawn(plan.algorithm, plan.layout), plan.unit)
         self._over = False
+        self._end = Call()
         self._thread = Thread(self._sample, "streamjoin-samples")
         start([self._thread])
 
     def _sample(self) -> None:
-        join, following = self._join, 0.0
+        join = self._join
         while not self._over and not join.closed and join.failure is None:
-            if time.monotonic() >= following:
-                following = time.monotonic() + self._every
-                self._run.add(of_join(join.stats()))
-            time.sleep(NAP)
+            self._run.add(of_join(join.stats()))
+            self._end.wait(self._every)
         self._run.add(of_join(join.stats()))
         if join.failure is not None:
             self._run.end(join.failure)
@@ -50,6 +49,7 @@ class Sampler:
     def close(self) -> None:
         """Takes a last sample and stops."""
         self._over = True
+        self._end.ring()
         await_end([self._thread])
 
 

@@ -1,23 +1,25 @@
-"""The latency of results: from the arrival of the later tuple to the moment the result is handed out."""
+"""The latency of results: from the arrival of the later tuple to the moment the result is handed out.
+
+They are counted in the buckets of an HdrHistogram, which keep the first bits of a value. So the quantiles of any number
+of results are one sum over the buckets.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from hdrh.histogram import HdrHistogram
 
 from streamjoin.codegen.records import Array
 
 LONGEST = 24 * 3600 * 10**6  # microseconds
-DIGITS = 3
-EXACT = 11  # bits of a value that the histogram keeps, enough for its digits
+EXACT = 11  # bits of a value that are kept: three decimal digits
 HALF = 1 << (EXACT - 1)  # buckets for each doubling of a value
-QUANTILES = {"p50": 50.0, "p99": 99.0, "p99_9": 99.9}
+QUANTILES = {"p50": 0.5, "p99": 0.99, "p99_9": 0.999}
 
 
 def buckets(waited: Array) -> Array:
-    """The bucket of each value, by its first bits: equal for values that the histogram does not distinguish.
+    """The bucket of each value, by its first bits.
 
     >>> buckets(np.array([1, 2047, 2048, 2049, 2050])).tolist()
     [1, 2047, 2048, 2048, 2049]
@@ -26,13 +28,25 @@ def buckets(waited: Array) -> Array:
     return np.asarray((waited >> steps) + steps * HALF)
 
 
+def greatest(bucket: int) -> int:
+    """The greatest value in a bucket.
+
+    >>> [greatest(bucket) for bucket in (2047, 2048, 2049)]
+    [2047, 2049, 2051]
+    """
+    steps = max(bucket // HALF - 1, 0)
+    return ((bucket - steps * HALF + 1) << steps) - 1
+
+
+BUCKETS = int(buckets(np.array(LONGEST))) + 1
+
+
 class Latency:
     """Remembers when tuples arrived, and counts how much later their results left, in microseconds."""
 
     def __init__(self) -> None:
-        self._histogram = HdrHistogram(1, LONGEST, DIGITS)
-        self._counts = np.zeros(0, np.int64)  # by bucket: values that are not in the histogram yet
-        self._total = 0  # kept here, since the histogram would compute it bucket by bucket
+        self._counts = np.zeros(BUCKETS, np.int64)
+        self._total = self._longest = 0
         self._stops: list[Array] = [np.zeros(64, np.int64) for _ in range(2)]
         self._times: list[Array] = [np.zeros(64, np.int64) for _ in range(2)]
         self._count = [0, 0]
@@ -62,28 +76,18 @@ class Latency:
             return
         waited = min(max((moment - int(max(last_r, last_s))) // 1000, 1), LONGEST)
         self._total += waited * len(r)
-        self._histogram.record_value(waited, len(r))
+        self._longest = max(self._longest, waited)
+        self._counts[buckets(np.array(waited))] += len(r)
 
     def record(self, r: Array, s: Array, moment: int | Array) -> None:
         """Results have left, at one moment or each at its own."""
         later = np.maximum(self._moments(0, r), self._moments(1, s))
         waited = np.clip((moment - later) // 1000, 1, LONGEST)
-        self._total += int(waited.sum())
         if len(waited):
-            self._histogram.record_value(int(waited.max()), 0)  # exactly; the others with the histogram's precision
+            self._total += int(waited.sum())
+            self._longest = max(self._longest, int(waited.max()))
             found = np.bincount(buckets(waited))
-            if len(found) > len(self._counts):
-                found[: len(self._counts)] += self._counts
-                self._counts = found
-            else:
-                self._counts[: len(found)] += found
-
-    def _tell(self) -> None:
-        """Adds the values since the last time to the histogram."""
-        counts, self._counts = self._counts, np.zeros(0, np.int64)
-        for bucket in np.flatnonzero(counts).tolist():
-            steps = max(bucket // HALF - 1, 0)
-            self._histogram.record_value((bucket - steps * HALF) << steps, int(counts[bucket]))
+            self._counts[: len(found)] += found
 
     def _moments(self, side: int, numbers: Array) -> Array:
         first, count = self._first[side], self._count[side]
@@ -98,10 +102,11 @@ class Latency:
 
     def summary(self) -> dict[str, Any]:
         """Milliseconds: average, quantiles and the longest; None where there were no results."""
-        self._tell()
-        counted = self._histogram.get_total_count()
+        below = np.cumsum(self._counts[: int(buckets(np.array(self._longest))) + 1])
+        counted = int(below[-1])
         if not counted:
             return {"avg": None, **dict.fromkeys(QUANTILES), "max": None}
-        quantiles = {n: self._histogram.get_value_at_percentile(q) / 1000 for n, q in QUANTILES.items()}
-        average = self._total / counted / 1000
-        return {"avg": average, **quantiles, "max": self._histogram.get_max_value() / 1000}
+        ranks = [max(int(part * counted + 0.5), 1) for part in QUANTILES.values()]
+        found = (min(greatest(bucket), self._longest) for bucket in np.searchsorted(below, ranks).tolist())
+        quantiles = {name: value / 1000 for name, value in zip(QUANTILES, found, strict=True)}
+        return {"avg": self._total / counted / 1000, **quantiles, "max": self._longest / 1000}
