@@ -39,22 +39,22 @@ Pushes = list[tuple[pa.RecordBatch, pa.RecordBatch]]
 def watching(
     window: str = "10 seconds",
     rate: int = 50_000,
-    seconds: float = 0.5,
     rounds: int = 40,
     algorithm: str = "kang",
     workers: int = 1,
 ) -> dict[str, Any]:
     """The papers' band join; by round, the time of equal work with a page compared with that without one.
 
-    Windows hold `rate` tuples per second of stream time. A turn takes about so many seconds. `slower_by` is the median
-    of all rounds; `cpu_beside` is what threads beside the pushing one used of its time, more than without a page.
+    Windows hold `rate` tuples per second of stream time. A turn pushes one window of both streams, so that each turn
+    merges as many runs. `slower_by` is the median of all rounds; `cpu_beside` is what threads beside the pushing one
+    used of its time, more than without a page.
     """
     length = parse_duration(window) // 1000
     sources = [Source(name, rate) for name in SIDES]
+    size = max(1, int(length / MICROSECONDS * rate) // BATCH)
     spread: dict[str, Any] = {"algorithm": algorithm, "workers": workers}
     with Join(r=schema("r"), s=schema("s"), on=BAND, within=window, time="ts", **spread) as join:
-        found = list(_pushed(join, _made(sources, int(3 * length / MICROSECONDS * rate) // BATCH)))
-        size = max(1, round(seconds / _spent(join, _made(sources, 64)).seconds * 64))
+        found = list(_pushed(join, _made(sources, 3 * size)))
         turns: dict[bool, list[Spent]] = {True: [], False: []}
         for k in range(rounds):
             for watched in (True, False) if k % 2 else (False, True):  # neither has always the later turn
@@ -72,6 +72,7 @@ def watching(
         "quartiles": [round(quartile, 4) for quartile in statistics.quantiles(ratios)] if rounds > 1 else ratios,
         "rate_per_stream": size * BATCH / alone,
         "rounds": rounds,
+        "turn_s": alone,
         "samples_per_s": 1 / EVERY,
         "verified": True,
         "window": window,
