@@ -91,7 +91,7 @@ KEYS = {
 def test_as_of_by_equalities_is_what_the_search_finds(take: Any, within: Any, keys: str) -> None:
     """A condition that always holds, but is no equality, leads to the search of all pairs.
 
-    In stretches for several threads as-of joins find the same, whether the rows are in order or not.
+    Divided into ranges for several threads, as-of joins find the same, whether the rows are in order or not.
     """
     rng = np.random.default_rng(3)
     r = pa.table({"t": rng.integers(0, 60, 40), "k": KEYS[keys][rng.integers(0, 3, 40)], "rid": np.arange(40)})

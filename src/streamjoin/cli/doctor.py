@@ -158,14 +158,14 @@ def _opencl() -> Finding:
         return Finding("opencl", None, f"not known: {error}", _REPAIR)
     if not listed or isinstance(listed, str):
         return Finding("opencl", None, f"PyOpenCL finds no device{': ' if listed else ''}{listed or ''}", install)
-    devices = [device | {"trouble": apart(k)} for k, device in enumerate(listed)]
+    devices = [device | {"fault": apart(k)} for k, device in enumerate(listed)]
     found = "; ".join(
         f"{k}: {device['name']} ({device['type']}, {device['platform']}, {device['compute_units']} compute units, "
         f"{device['memory_bytes'] / 2**30:.1f} GiB{' shared with the CPU' * device['unified_memory']}) "
-        + (f"fails its test and is not used: {device['trouble']}" if device["trouble"] else "passes its test")
+        + (f"fails its test and is not used: {device['fault']}" if device["fault"] else "passes its test")
         for k, device in enumerate(devices)
     )
-    passes = not all(device["trouble"] for device in devices)
+    passes = not all(device["fault"] for device in devices)
     return Finding("opencl", True if passes else None, found, "" if passes else REMEDY, {"devices": devices})
 
 

@@ -66,19 +66,19 @@ class AsOf(ByKey):
     def _search(self, limits: Array, backwards: int) -> Array:
         """The last s up to every limit, or the first one from it on.
 
-        Every stretch of r looks at the s that come among it. Where that is not enough, the last ones of the stretches
+        Every range of r looks at the s that come among it. Where that is not enough, the last ones of the ranges
         before it are.
         """
         crew, times, n = self._crew, self._times[1], len(limits)
         own, order_s = order(limits, crew), self._order_s
         numbers_r, numbers_s = self._numbers
-        found, stretches = room(n, np.int64), self._stretches(limits, own, backwards, strict=0)
-        lasts = [np.full(max(self._keys, 1), -1) for _ in stretches]
+        found, ranges = room(n, np.int64), self._row_ranges(limits, own, backwards, strict=0)
+        lasts = [np.full(max(self._keys, 1), -1) for _ in ranges]
         crew.each(
             latest,
             [
-                (stretch, numbers_r, own, limits, numbers_s, order_s, times, last, found)
-                for stretch, last in zip(stretches, lasts, strict=True)
+                (row_range, numbers_r, own, limits, numbers_s, order_s, times, last, found)
+                for row_range, last in zip(ranges, lasts, strict=True)
             ],
         )
 
@@ -90,8 +90,8 @@ class AsOf(ByKey):
             found[missing] = carried[numbers_r[missing]]
 
         carried, later = lasts[0], []
-        for stretch, last in zip(stretches[1:], lasts[1:], strict=True):
-            later.append((int(stretch.first), int(stretch.last), carried))
+        for row_range, last in zip(ranges[1:], lasts[1:], strict=True):
+            later.append((int(row_range.first), int(row_range.last), carried))
             carried = np.where(last >= 0, last, carried)
         crew.each(carry_on, later)
         return found

@@ -1,4 +1,4 @@
-"""Two tables by nothing but equal keys: keys as numbers, and stretches of time for one pass in the order of time."""
+"""Two tables by nothing but equal keys: keys as numbers, and ranges of rows for one pass in the order of time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from streamjoin.predicate.tree import literal
 from streamjoin.predicate.types import BOOL
 from streamjoin.results.computed import Computed
 from streamjoin.tables.crew import PART, Crew
-from streamjoin.tables.latest import Stretch, find_keys, number_keys
+from streamjoin.tables.latest import RowRange, find_keys, number_keys
 from streamjoin.tables.memory import room
 from streamjoin.tables.sort import order_of
 
@@ -51,23 +51,23 @@ class ByKey:
         own = self._times[0][begin:end]
         return own, *self._plan.window.bounds("r", own.copy(), 0)
 
-    def _stretches(self, limits: Array, own: Array, backwards: int, strict: int) -> Array:
+    def _row_ranges(self, limits: Array, own: Array, backwards: int, strict: int) -> Array:
         """Rows of r in the order of their limits in parts, each with the s that come among it."""
         crew, times, n = self._crew, self._times[1], len(limits)
         count = 1
         if n >= PART and crew.workers > 1:
             count = max(crew.workers, min(PARTS * crew.workers, n // max(self._keys, 1)))
-        stretches = Stretch.array(count)
-        for k, stretch in enumerate(stretches):
-            stretch.first, stretch.last = n * k // count, n * (k + 1) // count
-            stretch.backwards, stretch.strict = backwards, strict
+        ranges = RowRange.array(count)
+        for k, row_range in enumerate(ranges):
+            row_range.first, row_range.last = n * k // count, n * (k + 1) // count
+            row_range.backwards, row_range.strict = backwards, strict
             if k:
-                place = n - 1 - stretch.first if backwards else stretch.first
+                place = n - 1 - row_range.first if backwards else row_range.first
                 edge = limits[own[place] if len(own) else place]
                 come = _come(times, self._order_s, int(edge), backwards, strict)
-                stretch.first_s = stretches[k - 1].last_s = come
-        stretches[-1].last_s = len(times)
-        return stretches
+                row_range.first_s = ranges[k - 1].last_s = come
+        ranges[-1].last_s = len(times)
+        return ranges
 
     def _side(self, side: int) -> tuple[Array, Array]:
         """The key of every row in words that are equal if the keys are, and which rows can have partners at all."""

@@ -68,7 +68,7 @@ def find_keys(words, keep, known, slots, begin, end, numbers):
         numbers[row] = slots[place_of(words, row, known, slots)] if keep[row] else -1
 
 
-class Stretch(Record):
+class RowRange(Record):
     """Some rows of r in their order, from a first to a last one, and those of s that come before or among them."""
 
     first: Word
@@ -80,50 +80,50 @@ class Stretch(Record):
 
 
 @njit(nogil=True, cache=True)
-def latest(stretch, numbers_r, order_r, limits, numbers_s, order_s, times, last, found):
-    """By row of r: the s of the same key that comes last among those of the stretch up to its limit; -1: none does.
+def latest(row_range, numbers_r, order_r, limits, numbers_s, order_s, times, last, found):
+    """By row of r: the s of the same key that comes last among those of the range up to its limit; -1: none does.
 
     Both sides are gone through in their order, or from its end on: then it is the first one from the limit on. An order
     of no length is that of the rows. `last` has a place for each key, all of them -1, and the last s in the end.
     """
-    n_r, n_s, backwards = len(limits), len(times), stretch.backwards
-    come = stretch.first_s
-    for i in range(stretch.first, stretch.last + 1):  # one more: whatever has not come yet comes
+    n_r, n_s, backwards = len(limits), len(times), row_range.backwards
+    come = row_range.first_s
+    for i in range(row_range.first, row_range.last + 1):  # one more: whatever has not come yet comes
         r = np.int64(0)
-        if i < stretch.last:
+        if i < row_range.last:
             r = n_r - 1 - i if backwards else i
             if len(order_r):
                 r = np.int64(order_r[r])
-        while come < stretch.last_s:
+        while come < row_range.last_s:
             s = n_s - 1 - come if backwards else come
             if len(order_s):
                 s = np.int64(order_s[s])
-            if i < stretch.last and (times[s] < limits[r] if backwards else times[s] > limits[r]):
+            if i < row_range.last and (times[s] < limits[r] if backwards else times[s] > limits[r]):
                 break
             come += 1
             if numbers_s[s] >= 0:
                 last[numbers_s[s]] = s
-        if i < stretch.last:
+        if i < row_range.last:
             found[r] = last[numbers_r[r]] if numbers_r[r] >= 0 else -1
 
 
 @njit(nogil=True, cache=True)
-def count_until(stretch, numbers_r, order_r, limits, numbers_s, order_s, times, counts, found):
-    """By row of r: how many s of the same key come among those of the stretch up to its limit.
+def count_until(row_range, numbers_r, order_r, limits, numbers_s, order_s, times, counts, found):
+    """By row of r: how many s of the same key come among those of the range up to its limit.
 
     `counts` has a place for each key, all of them zero, and how many came in the end.
     """
-    come, strict = stretch.first_s, stretch.strict
-    for i in range(stretch.first, stretch.last + 1):  # one more: whatever has not come yet comes
+    come, strict = row_range.first_s, row_range.strict
+    for i in range(row_range.first, row_range.last + 1):  # one more: whatever has not come yet comes
         r = np.int64(0)
-        if i < stretch.last:
+        if i < row_range.last:
             r = np.int64(order_r[i]) if len(order_r) else i
-        while come < stretch.last_s:
+        while come < row_range.last_s:
             s = np.int64(order_s[come]) if len(order_s) else come
-            if i < stretch.last and (times[s] > limits[r] or (strict and times[s] == limits[r])):
+            if i < row_range.last and (times[s] > limits[r] or (strict and times[s] == limits[r])):
                 break
             come += 1
             if numbers_s[s] >= 0:
                 counts[numbers_s[s]] += 1
-        if i < stretch.last:
+        if i < row_range.last:
             found[r] = counts[numbers_r[r]] if numbers_r[r] >= 0 else 0

@@ -54,13 +54,13 @@ class RunningCount(ByKey):
         """How many s of each r's key there are up to its limit, or before it."""
         crew, (numbers_r, numbers_s) = self._crew, self._numbers
         own, found = order(limits, crew), room(len(limits), np.int64)
-        stretches = self._stretches(limits, own, backwards=0, strict=strict)
-        counts = [np.zeros(max(self._keys, 1), np.int64) for _ in stretches]
+        ranges = self._row_ranges(limits, own, backwards=0, strict=strict)
+        counts = [np.zeros(max(self._keys, 1), np.int64) for _ in ranges]
         crew.each(
             count_until,
             [
-                (stretch, numbers_r, own, limits, numbers_s, self._order_s, self._times[1], count, found)
-                for stretch, count in zip(stretches, counts, strict=True)
+                (row_range, numbers_r, own, limits, numbers_s, self._order_s, self._times[1], count, found)
+                for row_range, count in zip(ranges, counts, strict=True)
             ],
         )
 
@@ -70,8 +70,8 @@ class RunningCount(ByKey):
             found[rows] += np.where(numbers >= 0, earlier[numbers], 0)
 
         earlier, later = counts[0], []
-        for stretch, count in zip(stretches[1:], counts[1:], strict=True):
-            later.append((int(stretch.first), int(stretch.last), earlier))
+        for row_range, count in zip(ranges[1:], counts[1:], strict=True):
+            later.append((int(row_range.first), int(row_range.last), earlier))
             earlier = earlier + count
         crew.each(add, later)
         return found
