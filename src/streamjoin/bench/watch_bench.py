@@ -39,22 +39,24 @@ Pushes = list[tuple[pa.RecordBatch, pa.RecordBatch]]
 def watching(
     window: str = "10 seconds",
     rate: int = 50_000,
+    seconds: float = 0.5,
     rounds: int = 40,
     algorithm: str = "kang",
     workers: int = 1,
 ) -> dict[str, Any]:
     """The papers' band join; by round, the time of equal work with a page compared with that without one.
 
-    Windows hold `rate` tuples per second of stream time. A turn pushes one window of both streams, so that each turn
-    merges as many runs. `slower_by` is the median of all rounds; `cpu_beside` is what threads beside the pushing one
-    used of its time, more than without a page.
+    Windows hold `rate` tuples per second of stream time. A turn takes about so many seconds, but pushes whole windows
+    of both streams, so that each turn merges as many runs. `slower_by` is the median of all rounds; `cpu_beside` is
+    what threads beside the pushing one used of its time, more than without a page.
     """
     length = parse_duration(window) // 1000
     sources = [Source(name, rate) for name in SIDES]
-    size = max(1, int(length / MICROSECONDS * rate) // BATCH)
+    held = max(1, int(length / MICROSECONDS * rate) // BATCH)  # batches of a window
     spread: dict[str, Any] = {"algorithm": algorithm, "workers": workers}
     with Join(r=schema("r"), s=schema("s"), on=BAND, within=window, time="ts", **spread) as join:
-        found = list(_pushed(join, _made(sources, 3 * size)))
+        found = list(_pushed(join, _made(sources, 3 * held)))
+        size = held * max(1, round(seconds / _spent(join, _made(sources, held)).seconds))
         turns: dict[bool, list[Spent]] = {True: [], False: []}
         for k in range(rounds):
             for watched in (True, False) if k % 2 else (False, True):  # neither has always the later turn

@@ -180,6 +180,7 @@ def push(
 def watching(
     window: Annotated[str, typer.Option(help="The length of the window.")] = "10 seconds",
     rate: Annotated[int, typer.Option(min=1, help="Tuples per second of stream time and stream.")] = 50_000,
+    seconds: Annotated[float, typer.Option(min=0.01, help="Of a turn, about; whole windows.")] = 0.5,
     rounds: Annotated[int, typer.Option(min=1, help="Turns with the page and without it; the median counts.")] = 40,
     algorithm: OneAlgorithm = "kang",
     workers: Workers = 1,
@@ -188,7 +189,7 @@ def watching(
     """What an open live page costs a live band join: equal work with it and without it, in turns."""
     from streamjoin.bench.watch_bench import watching as measure
 
-    _show(measure(window, rate, rounds, algorithm, workers), as_json)
+    _show(measure(window, rate, seconds, rounds, algorithm, workers), as_json)
 
 
 @app.command()
