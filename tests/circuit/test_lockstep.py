@@ -163,6 +163,15 @@ def test_results_come_in_the_order_of_time() -> None:
     assert times and all(a <= b for a, b in pairwise(times))
 
 
+def test_what_fills_the_windows_beforehand_is_not_compared() -> None:
+    with joined(8) as join:
+        with join.prefill():
+            join.push_r({"t": [0, 1], "x": [1, 2]})
+            join.push_s({"t": [0, 1], "x": [1, 2]})
+        join.push_r({"t": [2], "x": [2]})
+    assert join.to_arrow()["x_r"].to_pylist() == [2]
+
+
 @pytest.mark.parametrize(
     ("options", "part"),
     [

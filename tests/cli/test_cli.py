@@ -488,7 +488,9 @@ def test_doctor_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 def test_doctor_repeats_what_was_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from streamjoin.plan import Costs, Price, calibrated, costs
+    from streamjoin.access.prices import Costs, Price
+    from streamjoin.plan import costs
+    from streamjoin.plan.costs import calibrated
 
     monkeypatch.setenv("STREAMJOIN_CACHE", str(tmp_path))
     monkeypatch.setattr(costs, "_measure", lambda: Costs(1e-10, 1e-9, Price(), Price()))

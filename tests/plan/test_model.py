@@ -15,12 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin import plan as model
+from streamjoin.access.prices import Costs, Price
 from streamjoin.algorithms import ALGORITHMS, NAMES, PARALLEL
 from streamjoin.errors import OptionError
-from streamjoin.plan import Costs, Load, Price, Stay, Task, Wish, choose, load_of
+from streamjoin.plan import Stay, Task, choose
 from streamjoin.plan import choice as choosing
 from streamjoin.plan import costs as costing
+from streamjoin.plan import formulas as model
+from streamjoin.plan.choice import Wish
+from streamjoin.plan.formulas import Load, load_of
 from streamjoin.windows import asked
 
 HIT_RATE = 3.6e-6  # DP-Join 5.1
@@ -38,7 +41,7 @@ lengths = st.floats(0.001, 1e5)
 loads = st.builds(lambda r, s, t, u: load_of(r, s, Stay(t, u)), rates, rates, lengths, lengths)
 
 
-def chosen(task: Task, cores: int = 16, **wish: object) -> model.Choice:
+def chosen(task: Task, cores: int = 16, **wish: object) -> choosing.Choice:
     return choose(task, cores, Wish(**wish), COSTS)  # type: ignore[arg-type]
 
 
@@ -358,9 +361,9 @@ def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[in
 
 
 def test_a_machine_is_measured_once(counted: list[int], tmp_path: Path) -> None:
-    assert model.calibrated() == model.calibrated() == COSTS
+    assert costing.calibrated() == costing.calibrated() == COSTS
     costing._calibrated.cache_clear()  # the next process
-    assert model.calibrated() == COSTS
+    assert costing.calibrated() == COSTS
     assert counted == [1]
     (kept,) = (tmp_path / "cache").iterdir()
     assert json.loads(kept.read_text())["hash"]["probe"] == COSTS.hash.probe
@@ -371,11 +374,11 @@ def test_a_machine_is_measured_once(counted: list[int], tmp_path: Path) -> None:
     "text", ["", "{", "[]", "{}", '{"scan": "fast"}', json.dumps({"scan": -1, "exact": 1, "band": {}, "hash": {}})]
 )
 def test_a_broken_file_is_measured_again(counted: list[int], tmp_path: Path, text: str) -> None:
-    model.calibrated()
+    costing.calibrated()
     (kept,) = (tmp_path / "cache").iterdir()
     kept.write_text(text)
     costing._calibrated.cache_clear()
-    assert model.calibrated() == COSTS
+    assert costing.calibrated() == COSTS
     assert counted == [1, 1]
     assert json.loads(kept.read_text())["scan"] == COSTS.scan
 
@@ -383,7 +386,7 @@ def test_a_broken_file_is_measured_again(counted: list[int], tmp_path: Path, tex
 def test_a_folder_that_cannot_be_written(counted: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("STREAMJOIN_CACHE", str(tmp_path / "file" / "cache"))
-    assert model.calibrated() == model.calibrated() == COSTS
+    assert costing.calibrated() == costing.calibrated() == COSTS
     assert counted == [1]
 
 

@@ -11,7 +11,7 @@ import pytest
 from streamjoin.errors import PredicateError
 from streamjoin.predicate.operations import OPERATIONS
 from streamjoin.predicate.sql import MAX_LENGTH, parse
-from streamjoin.predicate.tree import Node, columns, literal, sides, to_sql, walk
+from streamjoin.predicate.tree import Node, columns, literal, to_sql, walk
 from streamjoin.predicate.types import parse_name
 
 LOWERED = [
@@ -207,5 +207,5 @@ def test_a_long_chain_is_one_flat_node() -> None:
 def test_columns_and_sides() -> None:
     tree = parse("r.x + s.a < r.y AND r.x > 1")
     assert columns(tree) == {("r", "x"), ("s", "a"), ("r", "y")}
-    assert sides(tree) == {"r", "s"}
-    assert sides(parse("r.x > 1")) == {"r"}
+    assert tree.reads == {"r", "s"}
+    assert parse("r.x > 1").reads == {"r"}

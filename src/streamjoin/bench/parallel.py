@@ -20,7 +20,7 @@ from streamjoin.bench.harness import FILL, Case, Harness, drain
 from streamjoin.live.join import Join
 from streamjoin.machine import machine, usable_cores
 from streamjoin.papers import BAND, Source, schema
-from streamjoin.plan import (
+from streamjoin.plan.formulas import (
     Stay,
     grid_latency,
     handshake_latency,

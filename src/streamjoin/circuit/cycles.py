@@ -101,9 +101,8 @@ class Out(NamedTuple):
     trace: Array  # int64 (cycles, observed): what the circuit must show, by cycle; none if there is no row
 
 
-OBSERVED = READY, THROTTLE, OUT_VALID, OUT_R, OUT_S, COUNTS = range(
-    6
-)  # columns of a trace; then the count of each FIFO
+# Columns of a trace; the count of each FIFO follows.
+READY, THROTTLE, OUT_VALID, OUT_R, OUT_S, COUNTS = range(6)
 
 
 @inner

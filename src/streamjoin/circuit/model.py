@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -119,7 +117,7 @@ class Model:
         return places_r, places_s, np.where(came < 0, -1, cycles - came)
 
     def trace(self, r: Array, s: Array, matches: Array, pause: Array, ready: Array, cycles: int) -> Array:
-        """What the circuit must show in each of so many cycles: see `cycles.OBSERVED`."""
+        """What the circuit must show in each of so many cycles, by the columns of `cycles.py`."""
         fifos = self.chain.leaves + len(self.chain.mergers)
         given = Input(r, s, pause, ready, matches, cycles, False)
         room: Array = np.empty((3, cycles), np.int64)
@@ -188,7 +186,6 @@ class LockStep(Engine):
         self._next = [0, 0]  # places that have entered, or wait to
         self._arrived = [0, 0]  # tuples, without those that were filtered out
         self._held = STILL  # an r that waits for the s that it may move with
-        self._silent = False
 
     def start(self) -> None:
         """There is the pushing thread alone."""
@@ -217,7 +214,7 @@ class LockStep(Engine):
         else:
             self._matches[:, new] = False
         self._arrived[side] += len(batch)
-        if self._silent:
+        if self._prefill:
             self._segments[side].insert(batch)
             return
         for r, s in kang.arrive(side, batch, self._segments, self._searches):
@@ -276,14 +273,6 @@ class LockStep(Engine):
             self._sink.complete((self._arrived[0], self._arrived[1]))
             for side in (0, 1):
                 self._segments[side].expire(FOREVER)
-
-    @contextmanager
-    def filling(self) -> Iterator[None]:
-        self._silent = True
-        try:
-            yield
-        finally:
-            self._silent = False
 
     @property
     def window(self) -> PerSide:

@@ -84,7 +84,7 @@ def _cores() -> Finding:
 def _comparisons() -> float | None:
     """Per second and core, if a join has had them measured; nothing is measured here."""
     try:
-        from streamjoin.plan import remembered
+        from streamjoin.plan.costs import remembered
     except ImportError:  # the dependencies below tell what is missing
         return None
     costs = remembered()

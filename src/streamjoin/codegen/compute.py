@@ -18,7 +18,7 @@ from streamjoin.codegen.program import INTRINSICS, Part, head, parts_of, slots_o
 from streamjoin.predicate.tree import Node, columns, walk
 
 # A frame of `compute`; the addresses of values, of validities and of both sides' columns follow.
-FRAME = ROWS, POSITIONS_R, POSITIONS_S, FAULT, OUT = range(5)
+ROWS, POSITIONS_R, POSITIONS_S, FAULT, OUT = range(5)
 FAULT_WORDS = 2  # which expression, counted from 1, and where
 
 _TEXT = """

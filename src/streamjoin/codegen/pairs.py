@@ -20,10 +20,10 @@ LOW, HIGH = 0, 1
 FAULT_WORDS = 3  # code of the failure, row or position on r, position on s
 
 # A frame of `bounds`; the addresses of ends and columns follow.
-BOUNDS_FRAME = ROWS, FIRST, FAULT, KEPT, KEY, ENDS = range(6)
+ROWS, FIRST, FAULT, KEPT, KEY, ENDS = range(6)
 
 # A frame of `test`; the addresses of both sides' columns follow.
-TEST_FRAME = (
+(
     TEST_FAULT,
     FIRST_PAIR,  # candidates: pairs from here on in OUT_R and OUT_S; those that match move to the front
     PAIRS_END,

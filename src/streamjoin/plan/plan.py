@@ -24,8 +24,9 @@ from streamjoin.errors import (
 from streamjoin.kinds import BACKWARD, PLAIN, Kind
 from streamjoin.machine import usable_cores
 from streamjoin.options import Options
-from streamjoin.plan import Choice, Task, Wish, choose, load_of
+from streamjoin.plan.choice import Choice, Task, Wish, choose
 from streamjoin.plan.columns import columns, typed
+from streamjoin.plan.formulas import load_of
 from streamjoin.plan.times import Lifetimes, lifetimes, time_names, time_unit
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.analysis import Analysis, analyse

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from streamjoin.predicate.operations import OPERATIONS
-from streamjoin.predicate.tree import Node, bottom_up, columns, physical, sides, to_sql, walk
+from streamjoin.predicate.tree import Node, bottom_up, columns, physical, to_sql, walk
 from streamjoin.predicate.types import BOOL
 
 MAX_DIMS = 3
@@ -123,7 +123,7 @@ def analyse(tree: Node, hints: tuple[Node, ...] = ()) -> Analysis:
     residual: list[Node] = []
     parts = conjuncts(tree)
     for conjunct in parts:
-        reads = sides(conjunct)
+        reads = conjunct.reads
         if len(reads) == 1 and conjunct.op != "function":
             filters[next(iter(reads))].append(conjunct)
             continue
@@ -131,7 +131,7 @@ def analyse(tree: Node, hints: tuple[Node, ...] = ()) -> Analysis:
         if not _harvest(conjunct, equalities, constraints, exactly=True):
             residual.append(conjunct)
     for hint in hints:
-        if len(sides(hint)) == 2 and not any(_changes_meaning(node) for node in walk(hint)):
+        if len(hint.reads) == 2 and not any(_changes_meaning(node) for node in walk(hint)):
             _harvest(hint, equalities, constraints, exactly=False)
     return Analysis(
         tree,
@@ -206,9 +206,9 @@ def _harvest(node: Node, equalities: list[tuple[Node, Node]], constraints: list[
     if node.op not in ("eq", "lt", "le", "gt", "ge"):
         return False
     left, right = node.args
-    one_each = len(sides(left)) == len(sides(right)) == 1
+    one_each = len(left.reads) == len(right.reads) == 1
     if node.op == "eq" and one_each and (exactly or (_is_column(left) and _is_column(right))):
-        equalities.append((left, right) if sides(left) == {"r"} else (right, left))
+        equalities.append((left, right) if left.reads == {"r"} else (right, left))
         return True
     if left.typed.kind in ("string", "binary", "bool"):
         return False
@@ -238,7 +238,7 @@ def _as_upper_bounds(op: str, left: Node, right: Node) -> list[tuple[Node, Node]
     if op in ("gt", "ge"):
         left, right = right, left
     inner = _below_casts(left)
-    if inner.op == "abs" and len(sides(inner)) == 2:
+    if inner.op == "abs" and len(inner.reads) == 2:
         body = inner.args[0]
         return [(body, right), (Node("neg", (body,), None, body.type), right)]
     return [(left, right)]
@@ -247,7 +247,7 @@ def _as_upper_bounds(op: str, left: Node, right: Node) -> list[tuple[Node, Node]
 def _constraint(a: Node, b: Node, exactly: bool) -> Constraint | None:
     """The constraint that a <= b puts on the two sides, or None if it cannot be split between them."""
     if exactly:
-        side = next(iter(sides(a)))
+        side = next(iter(a.reads))
         return Constraint(side, Linear(((1.0, a),)), Linear(((1.0, b),)))
     split = _split([(Fraction(1), a), (Fraction(-1), b)])
     if split is None:
@@ -255,7 +255,7 @@ def _constraint(a: Node, b: Node, exactly: bool) -> Constraint | None:
     terms, constant, size, steps = split
     mine: dict[str, list[tuple[float, Node]]] = {"r": [], "s": []}
     for factor, node in terms:
-        mine[next(iter(sides(node)))].append((factor, node))
+        mine[next(iter(node.reads))].append((factor, node))
     if not mine["r"] or not mine["s"]:
         return None
     single = any(_single(node) for part in (a, b) for node in walk(part))
@@ -298,7 +298,7 @@ def _split(parts: list[tuple[Fraction, Node]]) -> tuple[list[tuple[float, Node]]
             constants.append(factor * number)
         elif node.op == "literal" or steps > MAX_STEPS:
             return None
-        elif len(sides(node)) == 1:
+        elif len(node.reads) == 1:
             if not abs(factor) < LARGE:
                 return None
             terms.append((float(factor), node))

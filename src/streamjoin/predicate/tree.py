@@ -193,11 +193,6 @@ def columns(*nodes: Node) -> set[tuple[str, str]]:
     return {part.column for part in walk(*nodes) if part.op == "column"}
 
 
-def sides(node: Node) -> frozenset[str]:
-    """The sides that the tree reads: a subset of {"r", "s"}."""
-    return node.reads
-
-
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _WIDE = Context(prec=80)

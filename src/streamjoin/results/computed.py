@@ -15,8 +15,6 @@ from streamjoin.intake.columns import physical_columns, show
 from streamjoin.predicate.tree import Node, brief
 from streamjoin.predicate.types import Type, range_of, to_arrow
 
-LOW = np.uint64(0xFFFFFFFFFFFFFFFF)
-
 
 @dataclass(frozen=True)
 class Values:

@@ -41,9 +41,6 @@ from streamjoin.tables.take import put_values
 from streamjoin.tables.tasks import tasks
 from streamjoin.tables.window import Places, on_axis, places
 
-SMALL = 1 << 16  # rows of both sides that one thread joins before others have begun
-MOST = 1 << 32  # rows of a table
-
 T = TypeVar("T")
 Pairs = tuple[Array, Array]  # of r and s
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Callable
 from decimal import Decimal
@@ -327,14 +326,3 @@ class Predicates:
             case 14:
                 return op("and", op(more, op("neg", x), op("neg", op("add", y, c))), op(more, y, op("sub", x, d)))
         return op(less, x, y) if rng.random() < 0.5 else self.temporal()
-
-
-def python_value(v: Any, t: T) -> Any:
-    """A canonical value as the Python object that other libraries take."""
-    if v is None:
-        return None
-    if t.kind == "ts":
-        return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=v)
-    if t.kind == "date":
-        return dt.date(1970, 1, 1) + dt.timedelta(days=v)
-    return v

@@ -130,4 +130,3 @@ STATISTICS = (
 COUNTED = Kind("left", aggregate=STATISTICS[:1])
 AGGREGATES = [COUNTED, Kind("inner", aggregate=STATISTICS), Kind("left", aggregate=STATISTICS)]
 KINDS = [INNER, *HOWS, *TAKES, *AGGREGATES]
-EVERY_WINDOW = [kind for kind in KINDS if kind not in BY_TIME]  # the others need a time
