@@ -63,6 +63,7 @@ def moved(name: str, text: str) -> str:
     for folder in FOLDERS:
         text = re.sub(rf"\]\({re.escape(depth)}{folder}/?\)", f"]({depth}{folder}/index.md)", text)
     text = text.replace(f"]({depth}../examples/", f"]({depth}examples/")
+    text = re.sub(rf"\]\({re.escape(depth)}examples/(\w+)\.py\)", rf"]({depth}examples/\1.md)", text)
     return re.sub(r"(\]\([^)]*)README\.md", r"\1contents.md", text)
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -22,14 +23,18 @@ PAGES = sorted(
 )
 
 
-@pytest.fixture(scope="module")
-def site() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("site_of_docs", DOCS / "site.py")
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"{name}_of_docs", DOCS / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def site() -> ModuleType:
+    return script("site")
 
 
 def run(page: Path) -> None:
@@ -75,3 +80,20 @@ def test_the_reference_is_made_from_the_code(site: ModuleType) -> None:
     assert "| `queue_depth` | messages |" in found["reference/metrics.md"]
     assert "stateStore.providerClass` |" in found["reference/settings.md"]
     assert "| `within` |" in found["reference/options.md"]
+
+
+def test_pictures_are_as_their_script_draws_them() -> None:
+    drawn = dict(script("pictures").drawings())
+    assert set(drawn) == set((DOCS / "images").glob("*.svg"))
+    for path, text in drawn.items():
+        assert path.read_text(encoding="utf-8") == text, f"run python docs/pictures.py: {path.name}"
+        root = ElementTree.fromstring(text)
+        title, says = (root.find(f"{{http://www.w3.org/2000/svg}}{name}") for name in ("title", "desc"))
+        assert title is not None and title.text and says is not None and says.text
+
+
+def test_every_kind_of_join_has_a_picture_and_an_example() -> None:
+    _, *sections = (DOCS / "which-join.md").read_text(encoding="utf-8").split("\n## ")
+    assert len(sections) == 7
+    for section in sections:
+        assert re.search(r"!\[[^\]]+\]\(images/join-\w+\.svg\)", section) and BLOCK.search(section), section[:30]
