@@ -20,7 +20,7 @@ def context_of(device: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def built(device: Any, text: str) -> Any:
-    """The program on a device; a failure is reported with the compiler's log."""
+    """The program on a device; a failure is reported with what the compiler calls an error."""
     cl = opencl()
     try:
         with warnings.catch_warnings():
@@ -29,4 +29,6 @@ def built(device: Any, text: str) -> Any:
             # PyOpenCL's own cache is of pickles in a folder whose owner it does not check.
             return program.build(list(OPTIONS), cache_dir=kept("pyopencl").lend() or False)
     except cl.Error as error:
-        raise DeviceError(f"the kernels do not build on {device.name}: {error}") from error
+        lines = [line.strip() for line in str(error).splitlines()]
+        wrong = "; ".join(line for line in lines if "error:" in line) or lines[0]
+        raise DeviceError(f"the kernels do not build on {device.name}: {wrong}") from error
