@@ -55,12 +55,16 @@ APART = {"test_predicates_fuzz.py", "test_spark_kill.py", "test_spark_masters.py
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where the suite runs in two processes: one of them has the Spark session, and a file's tests stay together."""
+    """Where the suite runs in several processes: one of them has the Spark session, and a file's tests stay together.
+
+    What takes long begins first, so that no process is left alone with it at the end.
+    """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
         elif item.path.name not in APART:
             item.add_marker(pytest.mark.xdist_group(item.path.name))
+    items.sort(key=lambda item: not {"spark", "slow"} & {mark.name for mark in item.iter_markers()})
 
 
 @pytest.fixture
