@@ -331,7 +331,7 @@ def test_a_terminal_that_was_closed_is_let_go() -> None:
 
 
 def test_how_java_ended_is_told() -> None:
-    assert "killed by SIGKILL, as the kernel does where memory runs out" in told(-9)
+    assert "killed by SIGKILL, as the kernel does when memory runs out" in told(-9)
     assert told(-6) == "the Java process of Spark was killed by SIGABRT"
     assert "ran out of memory; give it more (--conf spark.driver.memory=4g)" in told(52)
 

@@ -154,7 +154,7 @@ def test_every_type_travels(spark: Any) -> None:
     assert row.dec == Decimal("2.000") and row.struct.v == ["x"] and row.map == {"a": 2}
     assert out.schema["gap_2"].dataType == df.schema["gap"].dataType
     years = df.selectExpr("*", "INTERVAL '2' YEAR AS years")
-    with pytest.raises(SchemaError, match=r"s\.years has type interval year, which Spark cannot hand to Python"):
+    with pytest.raises(SchemaError, match=r"s\.years has type interval year, which Spark cannot pass to Python"):
         sj.join(df, years, on="r.id = s.id", within="0 seconds", time="t")
 
 

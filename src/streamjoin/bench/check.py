@@ -1,4 +1,4 @@
-"""Has anything become slower? Ratios to other engines, against those on record: they depend little on the machine.
+"""Has anything become slower? Ratios to other engines, which depend little on the machine, beside the recorded ones.
 
 What has fallen is measured once more, and counts if it has fallen again.
 """
@@ -16,14 +16,14 @@ from streamjoin.errors import OptionError
 
 RECORDED = Path(__file__).parents[3] / "benchmarks" / "recorded.json"
 ROWS = 200_000
-ALLOWED = 0.85  # of a ratio on record
+ALLOWED = 0.85  # of a recorded ratio
 
 Ratios = dict[str, dict[str, float]]
 Note = Callable[[str], None]
 
 
 def record(file: Path, jobs: Sequence[str], rounds: int, engines: Sequence[str] | None, note: Note) -> dict[str, Any]:
-    """Measures, and puts it on record."""
+    """Measures, and writes the record."""
     figures = tables(jobs, ROWS, rounds, engines, note=note)
     kept = {"machine": figures["machine"], "rows": ROWS, "ratios": figures["ratios"]}
     file.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
@@ -31,7 +31,7 @@ def record(file: Path, jobs: Sequence[str], rounds: int, engines: Sequence[str] 
 
 
 def check(file: Path, jobs: Sequence[str], rounds: int, engines: Sequence[str] | None, note: Note) -> dict[str, Any]:
-    """Measures, and names what fell below what is on record."""
+    """Measures, and names the ratios that fell below the record."""
     if not file.is_file():
         raise OptionError(f"{file} does not exist; make it with: streamjoin bench check --record")
     kept = json.loads(file.read_text(encoding="utf-8"))
@@ -49,7 +49,7 @@ def check(file: Path, jobs: Sequence[str], rounds: int, engines: Sequence[str] |
 
 
 def fallen(recorded: Ratios, now: Ratios) -> list[dict[str, Any]]:
-    """What is below the allowed part of its ratio on record. A peer that was not measured tells nothing.
+    """The ratios below the allowed part of the recorded one. A peer that was not measured is left out.
 
     >>> fallen({"equi": {"duckdb": 2.0, "polars": 1.0}}, {"equi": {"duckdb": 1.5, "polars": 0.9}})
     [{'job': 'equi', 'engine': 'duckdb', 'recorded': 2.0, 'now': 1.5}]

@@ -1,4 +1,4 @@
-"""The command line: thin commands over the library. What is heavy is imported inside the commands."""
+"""The command line: thin commands over the library. Commands import heavy modules when they run."""
 
 from streamjoin.cli.main import app, main
 

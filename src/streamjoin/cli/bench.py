@@ -58,9 +58,7 @@ def join(
     seconds: Annotated[float, typer.Option(min=0.0, help="How long to measure.")] = 20.0,
     how: Annotated[
         str | None,
-        typer.Option(
-            help="Kinds beside the inner join, with commas: left,full,semi,anti,take,count, or all. In turns."
-        ),
+        typer.Option(help="Kinds to measure beside the inner join, in turns: left,full,semi,anti,take,count, or all."),
     ] = None,
     rows: Annotated[
         bool, typer.Option("--rows", help="Results as rows, in Arrow batches, in turns with pairs of tuple numbers.")
@@ -97,19 +95,17 @@ def join(
 
 @app.command()
 def tables(
-    job: Annotated[
-        str, typer.Option(help="Jobs with commas between them, or all; an unknown name lists them.")
-    ] = "band2d",
+    job: Annotated[str, typer.Option(help="Jobs, separated by commas, or all; an unknown name lists them.")] = "band2d",
     rows: Annotated[int, typer.Option(min=1, help="Rows of each table.")] = 1_000_000,
     rounds: Annotated[int, typer.Option(min=1, help="Turns of each engine; the best counts.")] = 5,
     engines: Annotated[
         str | None,
-        typer.Option(help="Peers with commas between them: duckdb,polars,datafusion,chdb,polars_bio; all installed."),
+        typer.Option(help="Peers, separated by commas: duckdb,polars,datafusion,chdb,polars_bio; all installed."),
     ] = None,
-    limit: Annotated[float, typer.Option(min=1, help="Seconds after which a call is given up.")] = 120.0,
+    limit: Annotated[float, typer.Option(min=1, help="Time limit of a call, in seconds.")] = 120.0,
     how: Annotated[
         str | None,
-        typer.Option(help="Kinds instead, in times of inner: left,semi,anti,take,count,asof, or all; or peers."),
+        typer.Option(help="Kinds instead, relative to inner: left,semi,anti,take,count,asof, or all; or peers."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -160,7 +156,7 @@ def push(
     workers: Workers = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Pushes of 1, 64 and 1,024 rows into a live band join with full windows; how soon results of single rows come."""
+    """Pushes of 1, 64 and 1,024 rows into a live band join with full windows; the latency of single rows."""
     from streamjoin.bench.push_bench import push as measure
 
     figures = measure(_counts(windows), pushes, rounds, algorithm, workers)
@@ -212,14 +208,14 @@ def cold(
 
 @app.command()
 def check(
-    record: Annotated[bool, typer.Option("--record", help="Put what is measured on record instead.")] = False,
+    record: Annotated[bool, typer.Option("--record", help="Write the record instead of comparing with it.")] = False,
     file: Annotated[Path | None, typer.Option(help="The record; benchmarks/recorded.json.")] = None,
-    job: Annotated[str, typer.Option(help="Jobs of bench tables with commas between them, or all.")] = "all",
+    job: Annotated[str, typer.Option(help="Jobs of bench tables, separated by commas, or all.")] = "all",
     rounds: Annotated[int, typer.Option(min=1, help="Turns of each engine; the best counts.")] = 5,
     engines: Annotated[str | None, typer.Option(help="As for bench tables.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compares the ratios of bench tables with those on record; names what fell by more than 15 %, and then exits 1."""
+    """Compares the ratios of bench tables with recorded ones; names those that fell by more than 15 %, and exits 1."""
     from streamjoin.bench import check as checking
 
     measure = checking.record if record else checking.check
@@ -263,7 +259,9 @@ def parallel(
     rate: Annotated[float, typer.Option(min=1, help="Tuples/s per stream that scans begin with.")] = 2_000.0,
     band_rate: Annotated[float, typer.Option(min=1, help="The same for band access.")] = 70_000.0,
     latency_seconds: Annotated[float, typer.Option(min=0.1, help="How long to measure latencies.")] = 20.0,
-    handshake_seconds: Annotated[float, typer.Option(min=0.1, help="The same for handshake, whose are long.")] = 60.0,
+    handshake_seconds: Annotated[
+        float, typer.Option(min=0.1, help="The same for handshake, whose latencies are long.")
+    ] = 60.0,
     window: Annotated[str, typer.Option(help="The window for throughput.")] = "15 minutes",
     short_window: Annotated[str, typer.Option(help="The window for latency.")] = "200 seconds",
     parts: Annotated[str, typer.Option(help=f"Which measurements: {PARTS}.")] = PARTS,
@@ -311,7 +309,7 @@ def spark(
     memory: Annotated[str, typer.Option(help="Of Spark's driver, which in local mode is all of it.")] = "8g",
     as_json: AsJson = False,
 ) -> None:
-    """The Spark engine against Spark's own joins, made legal by hand; takes more than half an hour."""
+    """The Spark engine against rewrites of Spark's own joins; takes more than half an hour."""
     from streamjoin.spark.pipeline.session import Cluster, check_installed, session
 
     chosen = _chosen(parts, SPARK_PARTS)
@@ -359,7 +357,7 @@ def hells(
 
 
 def _counts(windows: str) -> tuple[int, ...]:
-    """Sizes of windows with commas between them."""
+    """Sizes of windows, separated by commas."""
     counts = windows.split(",")
     if not all(count.strip().isdecimal() and 0 < int(count) <= MOST for count in counts):
         raise typer.BadParameter(f'--windows "{windows}" is not numbers of tuples, such as 100000,1000000')
@@ -367,13 +365,15 @@ def _counts(windows: str) -> tuple[int, ...]:
 
 
 def _numbers(text: str, option: str, low: float, high: float) -> tuple[float, ...]:
-    """Numbers with commas between them."""
+    """Numbers, separated by commas."""
     try:
         found = tuple(float(part) for part in text.split(","))
     except ValueError:
         found = ()
     if not found or not all(low <= number <= high for number in found):
-        raise typer.BadParameter(f'{option} "{text}" is not numbers from {low:g} to {high:g} with commas between them')
+        raise typer.BadParameter(
+            f'{option} "{text}" is not a list of numbers from {low:g} to {high:g}, separated by commas'
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""`streamjoin circuit`: the lock-step chain as hardware: built, simulated beside its model, proved, reported."""
+"""`streamjoin circuit`: builds the lock-step chain as hardware, simulates it beside its model, proves and reports."""
 
 from __future__ import annotations
 
@@ -45,13 +45,14 @@ CHAIN: Group = {
 CHIP: Group = {
     "device": (
         Annotated[
-            str, typer.Option(help="ECP5: 12k to 85k; if their nextpnr is there, iCE40: hx1k to hx8k, MachXO3: 6900.")
+            str,
+            typer.Option(help="ECP5: 12k to 85k; if their nextpnr is installed, iCE40: hx1k to hx8k, MachXO3: 6900."),
         ],
         "85k",
     ),
     "grade": (Annotated[int | None, typer.Option(help="Its speed grade; of an ECP5 6, 7 or 8.")], None),
     "seed": (Annotated[int, typer.Option(help="Of the placer.")], 1),
-    "limit": (Annotated[float, typer.Option(min=1, help="Seconds after which a tool is given up.")], 3600.0),
+    "limit": (Annotated[float, typer.Option(min=1, help="Time limit of a tool, in seconds.")], 3600.0),
 }
 Limit = Annotated[float, CHIP["limit"][0].__metadata__[0]]
 Route = Annotated[bool, typer.Option(help="Place and route, too: minutes for many cores.")]
@@ -87,7 +88,7 @@ def begun(group: Group, **defaults: Any) -> Group:
     return {name: (known, defaults.get(name, begins)) for name, (known, begins) in group.items()}
 
 
-DEALT = Annotated[str, typer.Option(help="Rows that are dealt out among the cores; else each core adds a segment.")]
+DEALT = Annotated[str, typer.Option(help="Rows that the cores share; without it each core adds a segment.")]
 CORE = begun({name: CHAIN[name] for name in CHAIN if name != "cores"} | {"window": (DEALT, "")}, on="r.x = s.x")
 
 
@@ -126,7 +127,7 @@ def build(
     route: Route = True,
     as_json: AsJson = False,
 ) -> None:
-    """Makes a circuit of a join: Verilog, RTLIL, synthesis, place and route. Known results are not computed again."""
+    """Makes a circuit of a join: Verilog, RTLIL, synthesis, place and route. Known results are reused."""
     spec = _spec(chain)
     from streamjoin.circuit.build import built, sources
     from streamjoin.circuit.chips import Target
@@ -172,11 +173,15 @@ def _show(figures: dict[str, Any]) -> None:
 def simulate(
     chain: Words,
     steps: Annotated[int, typer.Option(min=1, help="Tuples of each stream.")] = 50,
-    values: Annotated[int, typer.Option(min=1, help="Different values of a column.")] = 8,
-    speed: Annotated[float, typer.Option(min=0.01, max=1, help="Part of all cycles that takes a result.")] = 1.0,
+    values: Annotated[int, typer.Option(min=1, help="Number of distinct values of a column.")] = 8,
+    speed: Annotated[
+        float, typer.Option(min=0.01, max=1, help="Share of the cycles in which a result is taken.")
+    ] = 1.0,
     seed: Annotated[int, typer.Option(help="Of the tuples.")] = 1,
     native: Annotated[bool, typer.Option("--native", help="As C++ from yosys, with this machine's compiler.")] = False,
-    device: Annotated[str, typer.Option(help="The cells that synthesis makes of it for this device, as C++.")] = "",
+    device: Annotated[
+        str, typer.Option(help="Simulate the cells that synthesis generates for this device, as C++.")
+    ] = "",
     limit: Limit = 600.0,
     as_json: AsJson = False,
 ) -> None:
@@ -229,7 +234,7 @@ def prove(
     cores: Annotated[int, typer.Option(min=1, max=3, help="Join cores.")] = 2,
     segment: Annotated[int, typer.Option(min=1, max=3, help="Tuples of each stream that a core holds.")] = 2,
     scanners: Annotated[int, CHAIN["scanners"][0].__metadata__[0]] = 2,
-    cycles: Annotated[int, typer.Option(min=1, help="All inputs of so many cycles.")] = 16,
+    cycles: Annotated[int, typer.Option(min=1, help="Number of cycles; all inputs in them are examined.")] = 16,
     limit: Limit = 600.0,
     as_json: AsJson = False,
 ) -> None:
@@ -255,7 +260,7 @@ def prove(
 def report(
     chain: Words,
     chip: Words,
-    cores: Annotated[str, typer.Option(help="Numbers of cores, with commas between them.")] = "1,2,4",
+    cores: Annotated[str, typer.Option(help="Numbers of cores, separated by commas.")] = "1,2,4",
     route: Route = True,
     power: Annotated[bool, typer.Option("--power", help="An estimate of power, too; needs a C++ compiler.")] = False,
     out: Annotated[Path | None, typer.Option(help="A file for all figures, as JSON.")] = None,
@@ -264,7 +269,7 @@ def report(
     """Clock, tuples/s, size and latency against the number of cores, and published figures beside them."""
     counts = cores.split(",")
     if not all(count.strip().isdecimal() and int(count) for count in counts):
-        raise typer.BadParameter(f'--cores "{cores}" is not numbers with commas between them')
+        raise typer.BadParameter(f'--cores "{cores}" is not a list of numbers, separated by commas')
     numbers = [int(count) for count in counts]
     rows, spec = _rows(chain["window"]), _spec({**chain, "cores": numbers[0], "window": ""})
     from streamjoin.circuit.chips import Target

@@ -23,7 +23,7 @@ _ROWS = 65_536  # per batch or block of text
 _ROWS_PER_GROUP = 1_048_576  # of Parquet, which is read best in large row groups
 _CSV_BLOCK, _JSON_BLOCK = 1 << 20, 16 << 20  # bytes; more if a row is longer
 _ARROW_END = b"\xff\xff\xff\xff\0\0\0\0"
-_ESCAPED = r'[\x00-\x1f"\\]'  # what JSON does not take as it is inside a string
+_ESCAPED = r'[\x00-\x1f"\\]'  # characters that JSON strings must escape
 _TIMESTAMPS = (
     pa.timestamp("us"),
     pa.timestamp("us", "UTC"),
@@ -81,7 +81,7 @@ def _open_arrow(stream: Any) -> Any:
 
 
 def _check_end(stream: Any) -> None:
-    """A stream of batches may be cut between two of them and look complete, but for the mark that writers end with."""
+    """A stream of batches may be cut between two of them; only the writer's end marker shows that it is complete."""
     end = stream.tell()
     stream.seek(max(0, end - len(_ARROW_END)))
     if stream.read(len(_ARROW_END)) != _ARROW_END:
@@ -101,7 +101,7 @@ def _read_csv(stream: Any, options: TextOptions, gaps: Gaps) -> pa.Table:
     if seen.rows < 2:
         return pa.table({})
 
-    # Arrow would take "nan" and "NA" for null. NaN is a value here, and NA may be Namibia: only an empty
+    # Arrow would read "nan" and "NA" as null. NaN is a value here, and NA may be Namibia: only an empty
     # field without quotes is null unless the user names more.
     def parse(**only: Any) -> pa.Table:
         return csv.read_csv(

@@ -56,7 +56,7 @@ def demo(
         f"{figures['rate_per_stream']:,.0f} tuples/s per stream: verified against a nested loop"
     )
     curve = sparkline(figures["by_time"], sys.stdout.encoding or "ascii")
-    print(f"results over the streams' time, the windows filling first:\n{curve}")
+    print(f"results over time; the windows fill first:\n{curve}")
 
 
 def _on_spark(window: str, asked: dict[str, Any], shown: Watched) -> dict[str, Any]:

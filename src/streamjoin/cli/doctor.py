@@ -1,4 +1,4 @@
-"""`streamjoin doctor`: what this machine offers, and what to do about what is missing."""
+"""`streamjoin doctor`: what this machine has, and the remedy for what is missing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SIMD = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("neon", 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at. `ok` is None for what is missing and can be done without."""
+    """One thing that was checked. `ok` is None if something optional is missing."""
 
     name: str
     ok: bool | None
@@ -39,7 +39,7 @@ class Finding:
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")] = False,
 ) -> None:
-    """Says what was found here and what to do about what is missing. Exit code 1: not usable as it is."""
+    """Lists what this machine has and the remedy for what is missing. Exit code 1: something required is missing."""
     findings = list(examine())
     if as_json:
         print(json.dumps({finding.name: asdict(finding) for finding in findings}))

@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
         for number in previous:
             if previous[number] is not signal.SIG_IGN:  # as nohup has it
                 signal.signal(number, _terminate)
-        # Importing a compiler makes many objects that stay; to look for garbage among them takes a tenth of a short
+        # Importing a compiler makes many permanent objects; collecting garbage among them takes a tenth of a short
         # run.
         gc.set_threshold(100_000)
         try:

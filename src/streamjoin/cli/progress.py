@@ -1,4 +1,4 @@
-"""Progress on standard error: one steady block on a terminal, lines now and then elsewhere.
+"""Progress on standard error: one block that is redrawn on a terminal, occasional lines elsewhere.
 
 A join of files that takes less than a second says nothing where there is no terminal.
 """
@@ -68,7 +68,7 @@ def progress(also: Callable[[str], None] = lambda text: None, quiet: bool = Fals
 
 
 class Block:
-    """One steady block on a terminal: title, stage, seconds so far, figures. Elsewhere a line now and then.
+    """One redrawn block on a terminal: title, stage, seconds so far, figures. Elsewhere occasional lines.
 
     What takes long is named at once, and again with the seconds so far while nothing else is said.
     """
@@ -274,7 +274,7 @@ def _moment(microseconds: int | None) -> str:
 
 
 def _bytes(count: int) -> str:
-    """A size for people.
+    """A readable size.
 
     >>> _bytes(1536), _bytes(12)
     ('1.5 KiB', '12 B')

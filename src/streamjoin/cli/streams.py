@@ -1,4 +1,4 @@
-"""The standard streams, whatever state the program gets them in: closed, full, or a pipe without a reader."""
+"""The standard streams, which may be closed, full, or a pipe without a reader."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def unwritten() -> str | None:
 
 
 class _Remembering:
-    """A stream that knows how it failed."""
+    """A stream that remembers how it failed."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -74,7 +74,7 @@ class _Remembering:
 
 
 class _Forgiving(_Remembering):
-    """A stream that takes everything, even if it cannot be written."""
+    """A stream that accepts all writes, even if they fail."""
 
     def _attempt(self, deed: Callable[..., object], *words: str) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Text that Arrow would take for something else: found before it is parsed, or explained afterwards.
+"""Text that Arrow would misread: rejected before it is parsed, or explained afterwards.
 
 Arrow reads an unclosed quote to the end of the file, Latin-1 as bytes and integers of more than 64 bits as rounded
 floats, and NDJSON that is nested deeply kills it. Each of these is an error here that says where it is.

@@ -1,4 +1,4 @@
-"""`streamjoin warm`: compiles kernels ahead, so that no first join has to wait for them."""
+"""`streamjoin warm`: compiles kernels in advance, so that a first join does not wait for them."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class Watched:
 
 
 class _Source:
-    """Whose figures /metrics shows: those of the join that runs at the moment."""
+    """The source of /metrics: the join that is running at the moment."""
 
     def __init__(self) -> None:
         self.stats: Any = dict
@@ -167,7 +167,7 @@ def watch(
 
     if not recording.is_file():
         raise FileError(f"{recording} does not exist; make a recording with --record {recording}")
-    for _ in read_recording(recording):  # refuses a file that is none before a page is opened
+    for _ in read_recording(recording):  # refuses a file that is not a recording before a page is opened
         pass
     run = Run(recording.name)
     server = Server(run, read_address(address))

@@ -1,4 +1,4 @@
-"""The interpretation of bitmaps: where the set bits are. HELLS-Join 4.2."""
+"""The interpretation of bitmaps: from set bits to pairs. HELLS-Join 4.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where windows and bitmaps lie. HELLS-Join 5.1.
+"""Where windows and bitmaps are stored. HELLS-Join 5.1.
 
 host     in memory that device and CPU share: results are mapped, nothing is copied
 device   in the device's own memory: results are copied to the CPU
@@ -55,7 +55,7 @@ class Window:
         place = fifo.head % fifo.capacity
         fifo.push(at)
         if self.placement == "parts":
-            self.queue.finish()  # comparisons under way read what may be overwritten now
+            self.queue.finish()  # running comparisons read what may be overwritten now
             room = min(count, fifo.capacity - place)
             for array, column in zip(self._arrays, columns, strict=True):
                 array[place : place + room] = column[:room]
@@ -81,7 +81,7 @@ class Window:
                 yield self._scratch, 0, begin, count
 
     def row(self, position: int) -> tuple[Any, ...] | None:
-        """The predicate's columns of a tuple; None if its place was given away."""
+        """The predicate's columns of a tuple; None if its slot was reused."""
         self.queue.finish()
         if position < self.fifo.head - self.fifo.capacity:
             return None
@@ -158,7 +158,7 @@ class Bitmap:
         self._host = None if self._shared else empty
 
     def fetch(self, words: int) -> tuple[Array, Any]:
-        """Begins to make so many words of results readable. Returns them, and the event after which they are there."""
+        """Starts the transfer of this many words of results. Returns them and the event that ends it."""
         cl, count = opencl(), HEAD + words
         if self._host is not None:
             return self._host[:count], cl.enqueue_copy(self._queue, self._host[:count], self.buffer, is_blocking=False)

@@ -1,4 +1,4 @@
-"""Which OpenCL devices there are, and which one is meant."""
+"""Lists the OpenCL devices, and chooses one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _platforms() -> list[Any]:
     folder with those of the system and a right one. A folder that the user has set by a variable is kept.
     """
     cl = opencl()
-    # PoCL keeps machine code, without HOME in /tmp/pocl, where anybody may have put some.
+    # PoCL caches machine code, without HOME in /tmp/pocl, where anybody may have planted some.
     folder = kept("pocl").lend()
     os.environ.setdefault(*(("POCL_CACHE_DIR", folder) if folder else ("POCL_KERNEL_CACHE", "0")))
     library = _intel()
@@ -116,7 +116,7 @@ def _meant(found: list[Any], wanted: int | str | None) -> list[int]:
 
 
 def name_of(device: Any) -> str:
-    """What a part of a name may be a part of: the driver's name counts, since two may serve the same processor."""
+    """The name that `device=` may be a part of. It includes the driver's, since two drivers may serve one processor."""
     return f"{device.name} {device.platform.name}".lower()
 
 
@@ -128,12 +128,12 @@ def kind(device: Any) -> str:
 
 
 def denormals(device: Any) -> bool:
-    """Does it tell very small floats from zero?"""
+    """Does it distinguish subnormal floats from zero?"""
     return bool(device.single_fp_config & opencl().device_fp_config.DENORM)
 
 
 def describe(device: Any) -> dict[str, Any]:
-    """What matters of a device."""
+    """The properties of a device that matter here."""
     return {
         "name": device.name.strip(),
         "type": kind(device),

@@ -1,4 +1,4 @@
-"""Step 2, the interpretation: a thread that reads bitmaps in the order of their comparisons and hands out pairs.
+"""Step 2, the interpretation: a thread that reads bitmaps in the order of their comparisons and delivers pairs.
 
 It is the only one who waits for the device. What goes wrong, there or here, ends the join: nothing is lost silently.
 """
@@ -67,7 +67,7 @@ class Clock:
 
 
 class Interpreter:
-    """Takes comparisons, and marks between them; hands out pairs, and the marks once everything before is out."""
+    """Takes comparisons, and marks between them. Delivers pairs, and each mark after everything before it."""
 
     def __init__(self, sink: Sink, clock: Clock) -> None:
         self.failure: BaseException | None = None

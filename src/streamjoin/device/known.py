@@ -211,7 +211,7 @@ def _of(device: Any) -> tuple[list[Question], list[Source], str]:
 
 
 def wrong(device: Any) -> str:
-    """What this device computes wrongly, in this process; nothing if it knows all answers."""
+    """What this device computes wrongly, in this process; nothing if all answers are right."""
     asked, sources, text = _of(device)
     try:
         program = built(device, text)
@@ -220,7 +220,7 @@ def wrong(device: Any) -> str:
             for probing in "rs":
                 if fault := _fault(context, device, program, k, question, source, probing):
                     return f"wrong results for {fault}, {probing} probing"
-    except Exception as error:  # what a driver raises is anybody's guess
+    except Exception as error:  # drivers raise anything
         return f"{type(error).__name__}: {error}"
     return ""
 
@@ -339,7 +339,7 @@ def _processor() -> str:
 
 
 def apart(*indices: int) -> str:
-    """What is wrong with the last of these devices, found by a process of its own, which it may end."""
+    """What is wrong with the last of these devices, tested in a separate process, since a driver may crash."""
     return str(_process(*map(str, indices)))
 
 

@@ -1,1 +1,1 @@
-"""Workloads, benchmarks and the demo."""
+"""Experiments that draw what the papers describe."""

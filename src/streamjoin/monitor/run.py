@@ -1,4 +1,4 @@
-"""A run that can be watched: what it is, what was measured so far, and how it ended.
+"""A run that can be watched: its description, its samples so far, and how it ended.
 
 One thread adds samples, any number of readers take them by number. Nothing here reaches back into the join.
 """
@@ -43,7 +43,7 @@ class Run:
         self._record({"run": self.head()})
 
     def head(self) -> dict[str, Any]:
-        """What a page shows beside the samples."""
+        """What a page shows in addition to the samples."""
         return {"title": self.title, "plan": self.plan, "topology": self.topology, "unit": self.unit}
 
     def describe(self, plan: str, topology: dict[str, Any] | None, unit: str | None = None) -> None:
@@ -75,7 +75,7 @@ class Run:
         return round(time.monotonic() - self._started, 3)
 
     def end(self, error: BaseException | str | None = None) -> None:
-        """The run is over. The first call counts."""
+        """Ends the run. Only the first call counts."""
         if self.state != RUNNING:
             return
         self.message = "" if error is None else str(error) or type(error).__name__

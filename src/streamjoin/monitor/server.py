@@ -1,4 +1,4 @@
-"""Serves a run: one page, its events as they come, and metrics. It only reads; no request changes the join.
+"""Serves a run: one page, its events as they occur, and metrics. It is read-only: no request changes the join.
 
 Away from the loopback address every path begins with a random token. On it, requests must name this machine, so that a
 foreign page in the same browser cannot read figures under a name of its own.
@@ -21,7 +21,7 @@ from streamjoin.metrics import Reporting, collector
 from streamjoin.monitor.address import NAMES, Address
 from streamjoin.monitor.run import RUNNING, Run
 
-LOOK = 0.2  # seconds between two looks for new samples
+LOOK = 0.2  # seconds between two polls for new samples
 GRACE = 1  # seconds for open pages when the server ends
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -131,7 +131,7 @@ class _OwnNames:
 
 
 async def _events(run: Run, request: Any) -> AsyncIterator[str]:
-    """The head, the samples so far, then each as it comes, what is being done, and how the run ended."""
+    """The head, the samples so far, each new sample, the current step, and how the run ended."""
     head, number, doing = None, 0, ""
     while True:
         if head != (now := run.head()):

@@ -1,4 +1,4 @@
-"""Where the workers of an algorithm stand on the page, and who sends to whom: from its topology, not from its name."""
+"""Where the page draws an algorithm's workers, and who sends to whom: from its topology, not from its name."""
 
 from __future__ import annotations
 

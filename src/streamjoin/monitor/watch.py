@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from streamjoin.live.join import Join
 
 EVERY = 0.5  # seconds between two samples
-NAP = 0.05  # seconds between two looks whether a replay is over
+NAP = 0.05  # seconds between two checks whether a replay is over
 
 
 class Sampler:

@@ -1,4 +1,4 @@
-"""Joins on a cluster: the same predicate, window and kernels as elsewhere, over Spark DataFrames."""
+"""Joins of Spark DataFrames on a cluster, with the same predicates, windows and kernels as in one process."""
 
 from __future__ import annotations
 

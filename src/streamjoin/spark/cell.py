@@ -26,13 +26,13 @@ from streamjoin.spark.state import Entry, Manifest, State
 from streamjoin.spark.wire import HEAVIEST, integers, pack, unpack
 from streamjoin.windows import SINCE_EVER
 
-LARGEST = 1 << 16  # rows of a chunk; from half of that on it is merged no more
-FEWEST = 4  # so many neighbours, none longer than the others together, become one
+LARGEST = 1 << 16  # rows of a chunk; a chunk of half as many is no longer merged
+FEWEST = 4  # this many neighbours, none longer than the others together, become one
 
 
 @dataclass
 class Tally:
-    """What one visit of a cell did."""
+    """Counters of one visit of a cell."""
 
     results: int = 0
     comparisons: int = 0
@@ -68,7 +68,7 @@ class Cell:
         )
 
     def arrive(self, tables: dict[str, list[pa.Table]]) -> Iterator[pa.Table]:
-        """Takes the new rows of a micro-batch in and yields the result rows. It must be run to its end."""
+        """Joins the new rows of a micro-batch and yields the result rows. The caller must exhaust the iterator."""
         manifest, engine = self.manifest, self._engine
         compared = engine.comparisons
         new: dict[str, list[Arrived]] = {"r": [], "s": []}
@@ -89,7 +89,7 @@ class Cell:
         self.tally.comparisons += engine.comparisons - compared
 
     def _results(self, new: dict[str, list[Arrived]], made: dict[str, list[Chunk]]) -> Iterator[pa.Table]:
-        """What comes out because of new rows; `made` has the chunk of each part of them."""
+        """The results of new rows; `made` has the chunk of each part of them."""
         for side in "rs":
             for arrived in new[side]:
                 yield from self._engine.meet(side, arrived, self._others(side, arrived, made["s"]), self._number)
@@ -107,15 +107,15 @@ class Cell:
         return [entry for entry in self.manifest.entries if entry.side == side]
 
     def decide(self, watermark: int) -> Iterator[pa.Table]:
-        """What comes out because the watermark has moved; after `arrive`, before `expire`."""
+        """The results that the advance of the watermark decides; called after `arrive` and before `expire`."""
         return iter(())
 
     def _horizon(self, side: str) -> int:
-        """Tuples of a side below this time are needed no more."""
+        """Tuples of a side below this time are no longer needed."""
         return self._window.horizon(OTHER[side], self.manifest.cleared, 0)
 
     def expire(self, watermark: int) -> None:
-        """Drops what no tuple at or after the watermark can reach any more; before that, merges what is small."""
+        """Merges small chunks, then drops those that no tuple at or after the watermark can reach."""
         manifest = self.manifest
         if watermark > manifest.cleared:
             manifest.cleared = watermark
@@ -126,7 +126,7 @@ class Cell:
             self._compact(side, horizon)
 
     def save(self) -> None:
-        """Writes the manifest; the visit is over."""
+        """Writes the manifest at the end of the visit."""
         entries = self.manifest.entries
         self.tally.chunks = len(entries)
         self.tally.window_r, self.tally.window_s = (sum(entry.rows for entry in self._entries(side)) for side in "rs")
@@ -199,7 +199,7 @@ class Cell:
             self._cache.drop(self._file(entry))
 
     def _compact(self, side: str, horizon: int) -> None:
-        """Merges the newest chunks, as many as are worth it, without what has expired."""
+        """Merges the newest chunks, if it pays, and leaves out expired rows."""
         newest = mergeable([entry for entry in self.manifest.entries if entry.side == side])
         if not newest:
             return
@@ -211,7 +211,7 @@ class Cell:
         self._merge(side, newest, table.combine_chunks(), kept)
 
     def _merge(self, side: str, entries: list[Entry], table: pa.Table, kept: Array) -> None:
-        """Puts one chunk in the place of several: the rows of all of them in a row, as far as they are kept."""
+        """Replaces several chunks by one that holds all rows that are kept."""
         for entry in entries:
             self._remove(entry)
         if table.num_rows:

@@ -23,7 +23,7 @@ from streamjoin.results.selected import Assembly, beside, needed
 from streamjoin.spark.spec import AT, BEFORE, CONTENT, FIRST, JoinSpec
 from streamjoin.spark.wire import HEAVIEST, conformed, integers, row_bytes, with_integers
 
-PIECE = 1 << 16  # result rows that are put together at a time
+PIECE = 1 << 16  # result rows that are assembled at a time
 NUMBER = {"r": 0, "s": 1}  # sides are letters in Spark's state and on its way, numbers in the other rooms
 
 Pairs = tuple[Array, Array]  # row numbers of arrivals, and of a chunk
@@ -63,7 +63,7 @@ class Chunk:
 
 
 class Engine:
-    """What is compiled for one join. It holds no tuples; cells bring theirs."""
+    """The compiled functions of one join. It holds no tuples: cells pass theirs."""
 
     def __init__(self, spec: JoinSpec) -> None:
         self.spec = spec
@@ -109,7 +109,7 @@ class Engine:
             yield cell, part if routed.first is None else with_integers(part, FIRST, routed.first[mine])
 
     def _alone(self, payload: pa.Table, content: Array, rows: Array) -> Iterator[tuple[int, pa.Table]]:
-        """Rows that will have no partner, dealt out by their content."""
+        """Rows that will have no partner, assigned to cells by their content."""
         cell = content[rows].view(np.uint64) % np.uint64(self.spec.router.cells)
         for number in np.unique(cell).tolist():
             yield int(number), take_rows(payload, rows[cell == number])
@@ -129,7 +129,7 @@ class Engine:
         return Chunk(arrived.rows, self._frozen[side].freeze(arrived.tuples, widths))
 
     def widths(self, tuples: Tuples) -> Array:
-        """How wide these boxes are on average, nan where nothing is known."""
+        """The average widths of these boxes; nan where they are unknown."""
         out = np.full(len(tuples.lo), np.nan)
         for d, (low, high) in enumerate(zip(tuples.lo, tuples.hi, strict=True)):
             finite = (np.abs(low) < FARTHEST) & (np.abs(high) < FARTHEST)

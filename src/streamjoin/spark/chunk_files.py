@@ -62,12 +62,12 @@ class ChunkCache:
         self._usable = self._in_use()
 
     def _in_use(self) -> bool:
-        """Makes the folder if it is missing, and has it look used; now and then old files are removed."""
+        """Creates the folder if it is missing, and marks it as used; from time to time old files are removed."""
         try:
             with self._folder.opened(make=True) as handle:
                 os.utime(handle)
         except FileNotFoundError:
-            return True  # deleted just now, which anyone may do: the next chunk makes it again
+            return True  # somebody has just deleted it, which is allowed: the next chunk creates it again
         except OSError as error:
             self._folder.tell(error)
             return False
@@ -93,7 +93,7 @@ class ChunkCache:
         return found
 
     def put(self, name: str, chunk: Chunk) -> Chunk:
-        """Writes a chunk for all workers of this host; what comes back lies in the file if that worked."""
+        """Writes a chunk for all workers of this host. If that succeeds, the returned chunk is mapped from the file."""
         if not self._usable or not self._in_use() or not self._folder.keep(name, *_parts(chunk)):
             return chunk
         found = self._read(name) or chunk

@@ -50,13 +50,13 @@ def join_frames(df_r: Any, df_s: Any, options: Options) -> Any:
 
 
 def _needed(df: Any, side: str, spec: JoinSpec) -> Any:
-    """The columns of a side that the join has anything to do with."""
+    """The columns of a side that the join needs."""
     names = spec.plan.schemas[side].names
     return df if df.columns == names else df.select(*map(_column, names))
 
 
 def plan_frames(df_r: Any, df_s: Any, options: Options) -> JoinSpec:
-    """What would be done with two DataFrames."""
+    """The plan of a join of two DataFrames."""
     options = options.for_engine(SPARK)
     frames = {"r": df_r, "s": df_s}
     streaming = {side: bool(df.isStreaming) for side, df in frames.items()}
@@ -83,8 +83,8 @@ def _arrow_schema(schema: StructType, side: str) -> pa.Schema:
             fields += list(to_arrow_schema(StructType([field]).toNullable(), timezone="UTC"))
         except PySparkTypeError as error:
             raise SchemaError(
-                f"{side}.{field.name} has type {field.dataType.simpleString()}, which Spark cannot hand to Python; "
-                "cast it before the join, for example to STRING, and back after it"
+                f"{side}.{field.name} has type {field.dataType.simpleString()}, which Spark cannot pass to Python; "
+                "cast it before the join, for example to STRING, and cast it back after the join"
             ) from error
     return pa.schema(fields)
 
@@ -263,7 +263,7 @@ def _route(spec: JoinSpec, side: str) -> Callable[[Batches], Batches]:
         engine, keys = engine_of(spec), cell_keys(spec.router.cells)
         waiting: list[pa.RecordBatch] = []
         rows = size = seen = 0
-        # A sign of life for every cell: in every micro-batch all clear their windows, and agree on what is late.
+        # Every cell gets at least an empty message, so that in every micro-batch all expire, and agree on what is late.
         parts: list[tuple[int, int, bytes | None]] = [(key, 2, None) for key in keys]
 
         def out() -> pa.RecordBatch:
@@ -286,14 +286,14 @@ def _route(spec: JoinSpec, side: str) -> Callable[[Batches], Batches]:
                 waiting, rows, size = [], 0, 0
         if rows:
             yield from flush()
-        if seen and parts:  # no row went anywhere
+        if seen and parts:  # no row was routed
             yield out()
 
     return route
 
 
 def _columns() -> Callable[[Batches], Batches]:
-    """Result rows out of their bytes."""
+    """Result rows, unpacked from their bytes."""
 
     def columns(batches: Batches) -> Batches:
         for batch in batches:

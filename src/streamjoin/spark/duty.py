@@ -1,4 +1,4 @@
-"""What one operator hands out of a join on Spark, and about which tuples it decides.
+"""Which results of a join one Spark operator outputs, and about which tuples it decides.
 
 Whoever decides about a tuple must see all its partners: that side's tuples have one home, the cell that owns them.
 """
@@ -28,7 +28,7 @@ class Duty:
 
     @property
     def owners(self) -> Sides:
-        """Sides whose tuples are decided about."""
+        """The sides about whose tuples the operator decides."""
         return self.keeps[0] or self.first or self.waits, self.keeps[1]
 
     @property
@@ -44,7 +44,7 @@ PAIRS = Duty()
 
 
 def duty_of(kind: Kind) -> Duty:
-    """What a kind of join asks for."""
+    """The duty of a kind of join."""
     if kind.aggregate or not kind.take.every:
         return Duty(False, kind.how.keeps, waits=True)
     return Duty(kind.how.pairs, kind.how.keeps, first=not kind.how.pairs and not any(kind.how.keeps))

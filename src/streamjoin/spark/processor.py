@@ -14,7 +14,7 @@ from streamjoin.spark.metrics import BY_CELL, COUNTS, pack_cell
 from streamjoin.spark.routing import cell_keys
 from streamjoin.spark.spec import JoinSpec
 
-SIDES = {0: "r", 1: "s"}  # 2: nobody, only a sign of life
+SIDES = {0: "r", 1: "s"}  # 2: neither, the message is empty
 IN = StructType(
     [StructField("cell", IntegerType()), StructField("side", IntegerType()), StructField("rows", BinaryType())]
 )
@@ -58,7 +58,7 @@ class SparkState:
         self._chunks.removeKey((number,))
 
     def wake(self, before: int, at: int) -> None:
-        """Has Spark visit the cell as soon as the watermark has reached `at`, and no more at `before`; 0 is never."""
+        """Sets a timer: Spark visits the cell when the watermark reaches `at`, no longer at `before`; 0 means never."""
         if before != at:
             if before:
                 self._handle.deleteTimer(before)
@@ -84,11 +84,11 @@ class JoinProcessor(StatefulProcessor):
         yield from self._visit(key, tables, timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
-        """The watermark has moved, and no rows have come: tuples may have been decided by that."""
+        """The watermark has advanced without new rows, which may decide tuples."""
         yield from self._visit(key, {"r": [], "s": []}, timerValues)
 
     def close(self) -> None:
-        """State is Spark's to close."""
+        """Nothing to do: Spark closes the state."""
 
     def _visit(self, key: Any, tables: dict[str, list[Any]], timers: Any) -> Iterator[Row]:
         from streamjoin.spark.cell import tick_of

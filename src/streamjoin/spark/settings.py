@@ -1,4 +1,4 @@
-"""The Spark settings that the streaming join needs: listed, recommended and checked, never changed unasked.
+"""The Spark settings that the streaming join needs: listed, recommended and checked, never changed.
 
 State is binary chunks, so its schema never evolves and the default row encoding serves; the Avro encoding is not asked
 for, because Spark refuses it as soon as the same query aggregates.

@@ -37,7 +37,7 @@ def meet_tables(engine: Engine, cell: int, left: pa.Table, right: pa.Table) -> p
 
 
 def _meet_kinds(engine: Engine, cell: int, left: pa.Table, right: pa.Table) -> pa.Table:
-    """The result rows of a cell for any kind of join: all pairs as row numbers, then what is asked for."""
+    """The result rows of a cell for any kind of join: all pairs as row numbers, then the reduction to this kind."""
     tables = {
         side: found if (found := _rows(packed)) is not None else engine.plan.schemas[side].empty_table()
         for side, packed in (("r", left), ("s", right))

@@ -10,8 +10,8 @@ import pyarrow as pa
 from streamjoin.codegen.records import Array
 from streamjoin.intake.columns import as_numpy, flat
 
-HEAVIEST = 1 << 25  # bytes of rows that are handled or kept in one piece, about
-PACKET = 1 << 18  # and that Spark handles as one value: it may put a thousand of them into one Arrow batch
+HEAVIEST = 1 << 25  # approximate size in bytes of rows that are handled or kept in one piece
+PACKET = 1 << 18  # bytes that Spark handles as one value: it may put a thousand of them into one Arrow batch
 
 _FOR_STATE = pa.ipc.IpcWriteOptions(compression="lz4") if pa.Codec.is_available("lz4") else pa.ipc.IpcWriteOptions()
 

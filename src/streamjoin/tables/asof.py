@@ -18,7 +18,7 @@ AS_OF = "as-of"  # the shape
 
 
 def possible(plan: Plan) -> bool:
-    """Is it the latest or the next s of the same key, whatever else the rows have?"""
+    """Does the join ask for the latest or the next s of the same key, with no other condition?"""
     return plan.kind.take.timely and keys_decide(plan)
 
 
@@ -66,8 +66,8 @@ class AsOf(ByKey):
     def _search(self, limits: Array, backwards: int) -> Array:
         """The last s up to every limit, or the first one from it on.
 
-        Every range of r looks at the s that come among it. Where that is not enough, the last ones of the ranges
-        before it are.
+        Every range of r reads the s that lie within it in time. Where these are not enough, the last s of the ranges
+        before it decide.
         """
         crew, times, n = self._crew, self._times[1], len(limits)
         own, order_s = order(limits, crew), self._order_s

@@ -1,4 +1,4 @@
-"""Two tables by nothing but equal keys: keys as numbers, and ranges of rows for one pass in the order of time."""
+"""Two tables joined by equal keys alone: keys as numbers, and ranges of rows for one pass in the order of time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PARTS = 4  # for every worker, where keys are few
 
 
 def keys_decide(plan: Plan) -> bool:
-    """Does nothing but equal keys and a window of time make partners, beside conditions on one side alone?"""
+    """Do equal keys and a window of time alone decide who is a partner, apart from conditions on one side?"""
     exact = [node for node in plan.analysis.exact if node != TRUE]
     equal = len(exact) == len(plan.analysis.equalities) and all(node.op == "eq" for node in exact)
     return equal and not plan.window.by_rows
@@ -47,12 +47,12 @@ class ByKey:
         return order(self._times[1], self._crew)
 
     def _bounds(self, begin: int, end: int) -> tuple[Array, Array, Array]:
-        """The times of some r, and from when until when their partners are."""
+        """The times of some r, and the bounds of the times of their partners."""
         own = self._times[0][begin:end]
         return own, *self._plan.window.bounds("r", own.copy(), 0)
 
     def _row_ranges(self, limits: Array, own: Array, backwards: int, strict: int) -> Array:
-        """Rows of r in the order of their limits in parts, each with the s that come among it."""
+        """Ranges of the rows of r in the order of their limits, each with the s that lie within it in time."""
         crew, times, n = self._crew, self._times[1], len(limits)
         count = 1
         if n >= PART and crew.workers > 1:

@@ -16,7 +16,7 @@ SIDE = 1 << 18  # rows of a side that one worker takes as a whole, at most
 
 
 class PerThread(Generic[T]):
-    """One of a kind for every thread that asks."""
+    """One object per thread, created on first use."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make, self._made, self._lock = make, dict[int, T](), threading.Lock()
@@ -33,7 +33,7 @@ class PerThread(Generic[T]):
 
 
 class Crew:
-    """So many workers, of which the calling thread is one."""
+    """A number of workers, of which the calling thread is one."""
 
     def __init__(self, workers: int, pool: ThreadPoolExecutor | None) -> None:
         self.workers = workers
@@ -51,7 +51,7 @@ class Crew:
             while rest:
                 try:
                     k = rest.popleft()
-                except IndexError:  # another one was quicker
+                except IndexError:  # another worker took it
                     return
                 try:
                     results[k] = function(*tasks[k])
@@ -81,7 +81,7 @@ class Crew:
         return [function(*task, self) for task in tasks]
 
     def cut(self, n: int, least: int = PART) -> list[tuple[int, int]]:
-        """So many rows in parts: several for every worker, so that none waits long for another."""
+        """Divides rows into several parts per worker, so that no worker waits long for another."""
         count = max(1, min(4 * self.workers, n // least)) if self.workers > 1 else 1
         return [(n * k // count, n * (k + 1) // count) for k in range(count)]
 
@@ -91,7 +91,7 @@ ALONE = Crew(1, None)
 
 @contextmanager
 def crew(workers: int) -> Iterator[Crew]:
-    """Workers for the time of a join. Whoever leaves it early waits for what is running, which takes milliseconds."""
+    """Workers for the duration of a join. Leaving the block early waits for running tasks, which takes milliseconds."""
     if workers == 1:
         yield Crew(1, None)
         return

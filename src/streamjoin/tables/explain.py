@@ -1,4 +1,4 @@
-"""What is expected of a join of two tables, and what it did when it ran."""
+"""Estimates for a join of two tables, and the measurements of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streamjoin.tables.whole import prepared
 
 
 def with_estimates(found: Explanation, r: pa.Table, s: pa.Table, ordered: bool) -> Explanation:
-    """An explanation with the shape that the rows suggest, and what it is expected to find.
+    """An explanation with the shape that the rows suggest, and estimates of what it finds.
 
     The rows are prepared as for the join, and sampled; none is sorted or compared.
     """

@@ -1,4 +1,4 @@
-"""What is read of two sides in their order: columns for the exact test, and rows for the result.
+"""Columns for the exact test and rows for the result, gathered in the order of the search.
 
 Columns of fixed width without nulls are taken by one compiled loop, into memory that many results share: a slab. Arrow
 takes all the others.
@@ -29,7 +29,7 @@ ALIGNED = 64  # bytes
 
 
 def _width(column: pa.Array) -> int:
-    """The bytes of a value; 0 if a loop does not do."""
+    """The bytes of a value; 0 if the compiled loop cannot take it."""
     if column.null_count or not pa.types.is_primitive(column.type) or column.type.bit_width % 8:
         return 0
     width = int(column.type.bit_width) // 8
@@ -111,13 +111,13 @@ def in_order(
 
 
 def _is_column(array: Array, column: pa.Array) -> bool:
-    """Is the array the very memory of a column?"""
+    """Does the array share its memory with a column?"""
     width = _width(column)
     return bool(width) and array.itemsize == width and len(array) > 0 and address(array) == _start(column, width)
 
 
 def _start(column: pa.Array, width: int) -> int:
-    """Where the values of a plain column lie."""
+    """The address of the first value of a plain column."""
     buffer = column.buffers()[1]
     return int(buffer.address) + int(column.offset) * width if buffer else 0
 
@@ -147,7 +147,7 @@ def take_in_parts(table: pa.Table, rows: Array, missing: bool, crew: Crew) -> pa
 
 
 class Slab:
-    """Memory for so many result rows, column after column."""
+    """Memory for a number of result rows, column after column."""
 
     def __init__(self, rows: int, widths: Sequence[int]) -> None:
         self.rows, self.used = rows, 0
@@ -226,7 +226,7 @@ class ResultRows:
 
 
 def _runs(pieces: list[Piece]) -> list[Piece]:
-    """Pieces that lie one behind the other as one."""
+    """Joins pieces that are adjacent in memory."""
     found: list[Piece] = []
     for piece in pieces:
         if found and found[-1].slab is piece.slab and found[-1].last == piece.first:

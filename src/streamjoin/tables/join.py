@@ -1,4 +1,4 @@
-"""One call that joins two tables: which way it goes, and the workers it has."""
+"""One call that joins two tables: it chooses the method and the workers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def join_tables(left: Any, right: Any, options: Options) -> Any:
 def _join_kind(
     plan: Plan, frames: tuple[Any, Any], tables: dict[str, pa.Table], stats: dict[str, Any], ordered: bool
 ) -> Any:
-    """The result of a join that hands out something else than all pairs with all columns."""
+    """The result of a join that returns anything but all pairs with all columns."""
     if plan.kind.take.timely and plan.unit is None:
         raise SchemaError(f'take="{plan.kind.take}" goes by time, but {plan.timeless}')
     both = tables["r"], tables["s"]
@@ -115,7 +115,7 @@ def _join(
 
 @contextmanager
 def _workers(plan: Plan, tables: dict[str, pa.Table]) -> Iterator[Crew]:
-    """As many workers as pay."""
+    """The number of workers that pays."""
     for side, table in tables.items():
         if table.num_rows >= MOST:
             raise DataError(f"{side} has {table.num_rows:,} rows, more than 32 bits count; join it in parts")

@@ -1,4 +1,4 @@
-"""Both sides in the order of a shape: sort keys, and all that is read in their order."""
+"""Both sides sorted for a shape: the keys, and all columns that are read in their order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streamjoin.tables.sort import in_order
 
 @dataclass(frozen=True)
 class Sorted:
-    """A side in order: where the keys of its tuples begin and end, and where they stood before (None: there)."""
+    """A side in order: the first and last key of its tuples, and their former positions (None: unchanged)."""
 
     side: Side
     starts: Array  # one vector of the highest key behind the last one
@@ -53,7 +53,7 @@ class Layout:
     tree: Tree | None = None
 
     def without_order(self) -> Layout:
-        """The same for a search that asks for positions alone: its results want the memory."""
+        """The same for a search that needs positions alone; it frees memory for the results."""
         return replace(self, r=replace(self.r, order=None), s=replace(self.s, order=None))
 
 
@@ -69,7 +69,7 @@ def lay_out(shape: Shape, r: Side, s: Side, dimensions: tuple[Dimension, ...], c
     tasks = [(shape, side, ends[k], k) for k, side in enumerate((r, s))]
     sides = crew.sides(_sorted, tasks, (len(r), len(s)))
     tree = _tree(shape, sides[0], sides[1], dimensions, crew) if shape.kind == TREE else None
-    # Ends and hashes have become keys; their memory is wanted for results.
+    # Keys replace ends and hashes, whose memory the results need.
     found = [replace(side, side=replace(side.side, ends=(), key=None)) for side in sides]
     return Layout(found[0], found[1], offsets, tree)
 

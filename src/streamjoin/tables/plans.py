@@ -1,4 +1,4 @@
-"""Plans of joins that were asked for before: to make one takes longer than to join a few thousand rows.
+"""Plans of earlier joins: making a plan takes longer than joining a few thousand rows.
 
 A plan is kept if all that it was made from can be told apart by value: schemas with their metadata, and options that
 are texts, numbers, and lists or dicts of these. Functions and expressions are planned anew each time.
@@ -16,7 +16,7 @@ from streamjoin.machine import usable_cores
 from streamjoin.options import DECLARED, TABLES, Options
 from streamjoin.plan.plan import Plan, make_plan
 
-KEPT = 64  # plans, the last ones that were asked for
+KEPT = 64  # plans, the most recently used ones
 PLAIN = (str, int, float, bool, timedelta, type(None))
 NOT_OF_THE_PLAN = ("stats", "ordered", "analyze")
 
@@ -24,7 +24,7 @@ _kept: dict[Any, Plan] = {}  # the latest last; every step on it is atomic, and 
 
 
 def plan_of(r: pa.Schema, s: pa.Schema, options: Options) -> Plan:
-    """The plan of a join of two tables, made now or before."""
+    """The plan of a join of two tables, from the cache or new."""
     try:
         key = (_bytes(r), _bytes(s), usable_cores(), *_words(options))
     except TypeError:

@@ -1,4 +1,4 @@
-"""Two whole tables through a parallel join, as if their rows came one after the other."""
+"""Replays two whole tables through a parallel join, as if their rows arrived one after the other."""
 
 from __future__ import annotations
 

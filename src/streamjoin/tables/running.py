@@ -21,7 +21,7 @@ RUNNING = "running count"  # the shape
 
 
 def countable(plan: Plan, tables: tuple[pa.Table, pa.Table], ordered: bool, crew: Crew) -> bool:
-    """Is it enough to count, and do the rows stand in the order of time?
+    """Is counting enough, and are the rows in the order of time?
 
     Where they do not, sorting them takes longer than to find the partners of each r in the order of keys.
     """
@@ -51,7 +51,7 @@ class RunningCount(ByKey):
         return np.maximum(counts, 0, out=counts)  # a window that ends before it begins holds nothing
 
     def _until(self, limits: Array, strict: int) -> Array:
-        """How many s of each r's key there are up to its limit, or before it."""
+        """By row of r: the number of s of its key up to its limit, or before it."""
         crew, (numbers_r, numbers_s) = self._crew, self._numbers
         own, found = order(limits, crew), room(len(limits), np.int64)
         ranges = self._row_ranges(limits, own, backwards=0, strict=strict)

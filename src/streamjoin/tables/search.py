@@ -84,7 +84,7 @@ class Tester:
 
 
 class Searcher(Tester):
-    """One worker who hands on pairs."""
+    """A worker that passes on pairs."""
 
     def __init__(self, work: Work, found: Found) -> None:
         self._found = found
@@ -142,7 +142,7 @@ class Searcher(Tester):
 
 
 class Counter(Tester):
-    """One worker who counts the partners of every r where they are found: no pairs, but ranges of the other side."""
+    """A worker that counts the partners of every r as it finds them: from ranges of the other side instead of pairs."""
 
     def __init__(self, work: Work, tests: Mapping[bool, Test], counts: Array) -> None:
         super().__init__(work, RANGES)
@@ -172,7 +172,7 @@ class Counter(Tester):
 
 
 def search(todo: list[Task], make: Callable[[], Searcher | Counter], crew: Crew) -> list[int]:
-    """Works off all tasks by workers made so; returns how many candidates each of the tasks had."""
+    """Runs all tasks with workers made by this function; returns the number of candidates of each task."""
     rest, compared = deque(enumerate(todo)), [0] * len(todo)
 
     def run() -> None:
@@ -185,7 +185,7 @@ def search(todo: list[Task], make: Callable[[], Searcher | Counter], crew: Crew)
                     break
                 compared[number] = worker.run(number, task)
         finally:
-            rest.clear()  # whoever still works after a failure finds nothing more to do
+            rest.clear()  # after a failure, workers that are still running find no more tasks
 
     crew.each(run, [()] * min(crew.workers, max(len(todo), 1)))
     return compared

@@ -1,4 +1,4 @@
-"""A search in parts that cost about the same, however the partners are spread over the rows.
+"""Divides a search into tasks of about equal cost, however the partners are distributed over the rows.
 
 What a row costs is looked up for some rows of the sorted sides: its candidates in the keys of a sweep, its share of
 some rows of s in a tree. So neither a key that many rows have nor a few rows that have all the partners leave a thread
@@ -18,7 +18,7 @@ from streamjoin.plan.shape import SCAN, TREE, Shape
 from streamjoin.tables.crew import Crew
 from streamjoin.tables.layout import Layout, Sorted, Tree
 
-TASKS = 24  # for every worker: who has finished takes another one
+TASKS = 24  # for every worker: one that has finished takes the next
 LEAST = 1 << 13  # tuples that are worth a task, or
 WORTH = 1 << 16  # candidates
 TILE = 1 << 11, 1 << 12  # tuples of r and of s that are compared with each other

@@ -62,7 +62,7 @@ class Prepared:
         return len(self.known.dimensions) > len(self.program.dimensions)
 
     def shapes(self) -> list[Shape]:
-        """How these tables may be joined, the cheapest way first."""
+        """The shapes in which these tables can be joined, the cheapest first."""
         found = shapes(self.known)
         return found if ACCESSES[self.plan.access].indexed else [shape for shape in found if shape.kind == SCAN]
 
@@ -113,7 +113,7 @@ class WholeJoin:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What it did."""
+        """Counters of the search."""
         return {
             "comparisons": sum(self.compared),
             "tasks": len(self.compared),
@@ -302,7 +302,7 @@ class WholeJoin:
         return r, s
 
     def _search(self, r: Tuples, s: Tuples, made: Callable[[Array, Array], T]) -> list[T]:
-        """What is made of all pairs, given their positions, in the order of the tasks."""
+        """Applies a function to the positions of all pairs; returns its results in the order of the tasks."""
         parts: list[list[T]] = [[] for _ in self._tasks]
         work = self._work(r, s, self._test(TILES if self.shape.kind == SCAN else PAIRS))
 

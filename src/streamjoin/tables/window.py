@@ -20,7 +20,7 @@ FAR = 1 << 62  # differences below that fit 64 bits, whatever they are counted f
 
 @dataclass(frozen=True)
 class Places:
-    """What each r meets, from `since` to `until`, and where each s is.
+    """The bounds of each r, from `since` to `until`, and the `at` of each s.
 
     Without `until`, an r meets what lies from `lower` ticks behind `since` on, up to `width` more.
     """

@@ -1,4 +1,4 @@
-"""Files that lack a column of their stream. Spark reads nulls there and says nothing, so we look for ourselves.
+"""Files that lack a column of their stream. Spark silently reads nulls there, so the pipeline checks the files.
 
 After each micro-batch the driver looks at its new files, as the log of the source in the checkpoint names them: at the
 footers of Parquet, and for the columns' names in the text of JSON, where most files are left after their first line. A
@@ -77,7 +77,7 @@ class Watch(JoinListener):
 
 
 def _offset(text: str | None) -> int:
-    """How far the log of a source is.
+    """The last entry of a source's log.
 
     >>> _offset('{"logOffset":3}'), _offset(None)
     (3, -1)

@@ -35,7 +35,7 @@ def check_checkpoint(folder: str, words: dict[str, Any], output: Endpoint) -> di
             if before.get(option) != value and not (value is None and option in SETTLED):
                 raise OptionError(
                     f'--checkpoint "{folder}" belongs to a pipeline with {option} {_shown(before.get(option))}, not '
-                    f"{_shown(value)}; repeat that to go on, or name a new folder to start over"
+                    f"{_shown(value)}; repeat that to resume, or name a new folder to start over"
                 )
     elif not begun and path.is_dir() and any(path.iterdir()) and not note.exists():
         raise FileError(f'--checkpoint "{folder}" has other things in it; name an empty or a new folder')
@@ -45,7 +45,7 @@ def check_checkpoint(folder: str, words: dict[str, Any], output: Endpoint) -> di
         if not begun and log.is_dir() and any(log.iterdir()):
             raise OptionError(
                 f'{output.option} "{output.place}" was written by a pipeline with another checkpoint; name that one to '
-                "go on, or another output (Spark would silently leave out the first batches)"
+                "resume, or another output (Spark would silently leave out the first batches)"
             )
         if committed and not log.is_dir():
             raise OptionError(

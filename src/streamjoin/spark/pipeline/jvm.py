@@ -15,7 +15,7 @@ _LESS = "give it fewer rows per micro-batch (--left-option maxFilesPerTrigger=1,
 
 
 class Jvm:
-    """Java, if this session started it: a later session of a process shares the first one's.
+    """The Java process, if this session started it; a later session of the same process shares it.
 
     It has a process session of its own. A signal to the command's process group or from its terminal so reaches Python
     alone, who stops the query before Java. If Python is killed, Java's standard input ends, and Java with it.
@@ -43,14 +43,14 @@ class Jvm:
         return self._process is not None
 
     def death(self, seconds: float) -> str | None:
-        """How Java ended and what to do about it; None if it still runs after so long."""
+        """How Java ended and what to do about it; None if it is still running after this time."""
         try:
             return None if self._process is None else told(self._process.wait(seconds))
         except subprocess.TimeoutExpired:
             return None
 
     def end(self) -> None:
-        """Has Java end and waits for that; what it does not do in time it is not left to do."""
+        """Ends Java and waits for it; kills it if that takes too long."""
         from pyspark import SparkContext
 
         if self._process is None:
@@ -75,7 +75,7 @@ def told(code: int) -> str:
     """
     what = "the Java process of Spark"
     if code == -signal.SIGKILL:
-        return f"{what} was killed by SIGKILL, as the kernel does where memory runs out; if it was that, {_LESS}"
+        return f"{what} was killed by SIGKILL, as the kernel does when memory runs out; in that case, {_LESS}"
     if code == _OUT_OF_MEMORY:
         return f"{what} ran out of memory; give it more (--conf spark.driver.memory=4g), or {_LESS}"
     number = -code if code < 0 else code - 128  # Java takes the signals that ask it to end, and ends like a shell

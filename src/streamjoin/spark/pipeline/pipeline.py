@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from streamjoin.plan.explain import Explanation
 
 _SAME_SIGNAL = 0.5  # seconds between the ends of Java and the signal for Python, if both were sent one
-_LOOK = 0.25  # seconds between two looks at a running query
+_LOOK = 0.25  # seconds between two polls of a running query
 _LAST_FIGURES = 5.0  # seconds to wait for the listener's event about the last batch
 
 
@@ -52,7 +52,7 @@ class Request:
 
 @dataclass
 class Figures(Totals):
-    """What was done so far, and what to say of it.
+    """What was done so far, and what to report of it.
 
     absent       columns that files lack: option, column, files, rows
     warnings     to be shown once
@@ -77,7 +77,7 @@ def check(request: Request) -> dict[str, Any] | None:
     if request.trigger is not None:
         _interval("--trigger", request.trigger)
         if request.available_now:
-            raise OptionError("--available-now takes what is there as fast as it can; leave out --trigger")
+            raise OptionError("--available-now processes the available input as fast as possible; leave out --trigger")
     if request.available_now:
         for end in (request.left, request.right):
             if end.kind == "generate" and not end.options["tuples"]:
@@ -89,7 +89,7 @@ def check(request: Request) -> dict[str, Any] | None:
     if request.checkpoint is None:
         if request.output.kind != CONSOLE:
             raise OptionError(
-                "name a folder with --checkpoint: it makes the pipeline go on after a stop without missing or "
+                "name a folder with --checkpoint: with it the pipeline resumes after a stop without missing or "
                 "repeating results"
             )
     elif "://" not in request.checkpoint:
@@ -237,18 +237,18 @@ def explained(error: Exception) -> PipelineError:
     if header:
         said = " ".join(header[0].partition("CSV file:")[0].split())
         return PipelineError(
-            f"{header[1]} has other columns than its stream ({said}); mend it, or have columns taken by position "
+            f"{header[1]} has other columns than its stream ({said}); correct it, or take columns by position "
             "with --left-option or --right-option enforceSchema=true"
         )
     if re.search(r"Python worker exited unexpectedly|Broken pipe", everything):
         return PipelineError(
-            "a Python worker of Spark was killed or crashed, and Spark gave its task up; if memory ran out, give it "
+            "a Python worker of Spark was killed or crashed, and Spark gave up its task; if memory ran out, give it "
             "fewer rows per micro-batch. In local mode a task is tried once unless the master says more often, as "
-            "local[2, 4] does. With a checkpoint, the same command goes on where it was"
+            "local[2, 4] does. With a checkpoint, the same command resumes"
         )
     if "OversizedAllocationException" in text:
         return PipelineError(
-            "rows are so wide that a batch of them would exceed Arrow's 2 GiB; have Spark watch the size of its "
+            "rows are so wide that a batch of them would exceed Arrow's 2 GiB; make Spark limit the size of its "
             f"batches: --conf {BATCH_BYTES}=64m"
         )
     raised = re.findall(r"(?m)^\s*(?:Caused by: )?([\w.$]+(?:Exception|Error): .*)$", text)

@@ -1,4 +1,4 @@
-"""The Spark session of a pipeline, which the command owns: settings, Java, and a log instead of a noisy terminal."""
+"""The Spark session of a pipeline, which the command owns: settings, Java, and a log file instead of the terminal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from streamjoin.spark.pipeline.jvm import Jvm
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 TRIES = "spark.task.maxFailures"
-_DYING = 10.0  # seconds in which a Java that fails under us will have ended
+_DYING = 10.0  # seconds within which a failing Java process will have ended
 _PROVIDER = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 
 
@@ -190,7 +190,7 @@ def session(cluster: Cluster) -> Iterator[Any]:
 
 
 def _stop(spark: Any, java: Jvm) -> None:
-    """Stops the session as far as Java still listens: it may get the same signal as Python, and be on its way out."""
+    """Stops the session if Java still answers: it may have got the same signal as Python and be ending."""
     from py4j.protocol import Py4JError
 
     with suppress(Py4JError, OSError), warnings.catch_warnings():
@@ -200,7 +200,7 @@ def _stop(spark: Any, java: Jvm) -> None:
 
 
 def _failure(error: BaseException, java: Jvm) -> BaseException:
-    """The error itself, or that Java has ended, which makes all sorts of errors."""
+    """The error itself, or that Java has ended, which can cause any error."""
     from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
     refused = isinstance(error, StreamjoinError) and not isinstance(error, PipelineError)
@@ -210,7 +210,7 @@ def _failure(error: BaseException, java: Jvm) -> BaseException:
     how = java.death(_DYING if lost else 0)
     if how is None and isinstance(error, Py4JNetworkError | ConnectionError):
         how = f"Spark has stopped or no longer answers ({error})"
-    return PipelineError(f"{how}. With a checkpoint, the same command goes on where it was") if how else error
+    return PipelineError(f"{how}. With a checkpoint, the same command resumes") if how else error
 
 
 def _hush(spark: Any) -> None:
@@ -229,8 +229,8 @@ def _not_started(cluster: Cluster, log: Log, error: Exception) -> StreamjoinErro
         missing = {line.strip(": \t") for line in lines if line.rstrip().endswith(": not found") and "::" in line}
         names = "; ".join(sorted(missing))
         return OptionError(
-            f"--packages {','.join(cluster.packages)}: not to be had from Maven Central ({names}); "
-            f"check the versions and the network. All that was tried is in {log.path}"
+            f"--packages {','.join(cluster.packages)}: not found on Maven Central ({names}); "
+            f"check the versions and the network. All attempts are listed in {log.path}"
         )
     words = str(error).splitlines()[0]
     reason = next((line.strip() for line in lines if "Exception" in line or "ERROR" in line), words)

@@ -1,4 +1,4 @@
-"""Ctrl-C, termination and a closed terminal as a wish: the running pipeline sees it between two looks and stops."""
+"""Ctrl-C, termination and a closed terminal as a request to stop, which the running pipeline polls for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Holds a first signal back to the end, where nothing may break off in the middle; a second one comes at once."""
+    """Delays a first signal to the end of a block that must not be interrupted; a second one is delivered at once."""
     if current_thread() is not main_thread():
         yield
         return
@@ -59,7 +59,7 @@ class Stop:
         return self._event.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Whether the wish is there, or comes within so long."""
+        """Whether a stop is requested, now or within this time."""
         return self._event.wait(seconds)
 
     @contextmanager
