@@ -10,11 +10,16 @@ from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
 
+import pyarrow as pa
 import pytest
+
+import streamjoin as sj
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
-BLOCK = re.compile(r"(?ms)(?<!<!-- a sketch -->\n)^```python\n(.*?)^```")
+BLOCK = re.compile(r"(?ms)(?<!<!-- a sketch -->\n)(?<!<!-- on Spark -->\n)^```python\n(.*?)^```")
+ON_SPARK = re.compile(r"(?ms)(?<=<!-- on Spark -->\n)^```python\n(.*?)^```")
+FILES = ("trades", "quotes", "events", "readings", "pairs", "found", "checkpoint")  # of blocks on Spark
 ELSEWHERE = {"testing.md"}  # tests/testing runs it
 PAGES = sorted(
     str(path.relative_to(DOCS))
@@ -37,18 +42,39 @@ def site() -> ModuleType:
     return script("site")
 
 
-def run(page: Path) -> None:
-    """Runs the blocks of a page one after the other, as a reader would."""
+def run(page: Path, blocks: re.Pattern[str] = BLOCK, folder: str = "", **given: Any) -> None:
+    """Runs the blocks of a page one after the other, as a reader would, who has these names and files in a folder."""
     text = page.read_text(encoding="utf-8")
-    names: dict[str, Any] = {"__name__": page.stem}
-    for block in BLOCK.finditer(text):
+    names: dict[str, Any] = {"__name__": page.stem, **given}
+    for block in blocks.finditer(text):
         line = text[: block.start(1)].count("\n")
-        exec(compile("\n" * line + block[1], str(page), "exec"), names)
+        code = re.sub(rf'"({"|".join(FILES)})"', rf'"{folder}/\1"', block[1]) if folder else block[1]
+        exec(compile("\n" * line + code, str(page), "exec"), names)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_runs(page: str) -> None:
     run(DOCS / page)
+
+
+def test_the_code_of_the_readme_runs() -> None:
+    trades = pa.table({"ts": pa.array([1], pa.timestamp("s")), "price": [10.0], "qty": [1]})
+    quotes = pa.table({"ts": pa.array([2], pa.timestamp("s")), "bid": [9.98], "ask": [10.1], "size": [5]})
+    run(ROOT / "README.md", trades=trades, quotes=quotes)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("page", ["start.md", "spark.md", "which-join.md"])
+def test_the_code_on_spark_runs(page: str, spark: Any, tmp_path: Path) -> None:
+    for name in FILES:
+        (tmp_path / name).mkdir()
+    try:
+        run(DOCS / page, ON_SPARK, str(tmp_path), spark=spark, sj=sj)
+        for query in spark.streams.active:
+            query.processAllAvailable()
+    finally:
+        for query in spark.streams.active:
+            query.stop()
 
 
 def test_links_lead_somewhere(site: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,6 +95,12 @@ def test_the_menu_has_every_page(site: ModuleType) -> None:
     assert listed <= found
     inside = {name for name in found if name.split("/")[0] in ("decisions", "algorithms", "examples")}
     assert found - inside - listed == {"contents.md"}
+
+
+def test_the_list_of_pages_is_complete() -> None:
+    listed = (DOCS / "README.md").read_text(encoding="utf-8")
+    pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")} - {"README.md"}
+    assert [page for page in sorted(pages) if not page.startswith("decisions/") and f"]({page})" not in listed] == []
 
 
 def test_the_reference_is_made_from_the_code(site: ModuleType) -> None:
