@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from profiles import soak_only
 from streamjoin import metrics
 from streamjoin import papers as workload
-from streamjoin.bench import check, push_bench, rows_bench, table_kinds, tables_bench
+from streamjoin.bench import check, harness, push_bench, rows_bench, table_kinds, tables_bench
 from streamjoin.bench import one_core as bench
 from streamjoin.bench.contestant import fingerprint, prepare
 from streamjoin.bench.jobs import JOBS
@@ -62,7 +62,7 @@ def test_rows_with_wrong_values_are_noticed() -> None:
     sources = [workload.Source(name, 1000) for name in "rs"]
     join = rows_bench._Rows(bench.Workload(workload.BAND, "20s", 1000, 500, workload.HIGHEST), "band", sources)
     found = join.round(500)
-    join.close()
+    join.join.close()
     rows_bench._check(found, sources, range(20_000, 20_500), 20 * 10**6, workload.BAND)
     table = pa.Table.from_batches(found)
     shifted = table.set_column(table.schema.get_field_index("b"), "b", pa.compute.add(table["b"], np.float32(1)))
@@ -212,7 +212,7 @@ def test_cold_in_miniature() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("peers")
 def test_watching_in_miniature() -> None:
-    words = ("--window", "2 seconds", "--rate", "4000", "--seconds", "0.01", "--rounds", "2")
+    words = ("--window", "2 seconds", "--rate", "4000", "--rounds", "2")
     answer = figures("bench", "watch", *words)
     assert {"slower_by", "cpu_beside", "rate_per_stream"} <= set(answer) and len(answer["quartiles"]) == 3
 
@@ -253,4 +253,4 @@ def test_a_wrong_result_is_noticed() -> None:
     r.batch(100), s.batch(100_000)
     nothing = np.zeros(0, np.int64)
     with pytest.raises(StreamjoinError, match="wrong result"):
-        bench.check(nothing, nothing, [r, s], range(100), 10**9, equality=False)
+        harness.check(nothing, nothing, [r, s], range(100), 10**9, equality=False)

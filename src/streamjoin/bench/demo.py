@@ -5,20 +5,21 @@ from __future__ import annotations
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from streamjoin import papers
+from streamjoin.bench.harness import papers_join
 from streamjoin.errors import StreamjoinError
 from streamjoin.exits import signalled
 from streamjoin.intake.columns import as_numpy, flat
 from streamjoin.live.join import Join
 from streamjoin.machine import machine
 from streamjoin.options import Options
-from streamjoin.papers import BAND, Array, Source, partners, schema
+from streamjoin.papers import BAND, Array, Source, partners
 from streamjoin.windows.duration import parse_duration
 
 if TYPE_CHECKING:
@@ -57,27 +58,29 @@ def run(
         while sources["s"].count < tuples:
             join.push_r(sources["r"].batch(BATCH))
             join.push_s(sources["s"].batch(BATCH))
-            found += [pair_times(batch) for batch in join.poll()]
+            found.append(pair_times(join.poll()))
             report("joining", sources["s"].count / tuples, join.stats())
     elapsed = time.perf_counter() - start
-    found += [pair_times(batch) for batch in join.poll()]
+    found.append(pair_times(join.poll()))
     stats = join.stats()
     report("verifying every pair", 1.0)
     expected = expected_pairs(sources["r"].sent(), sources["s"].sent(), parse_duration(window) // 1000)
-    got = np.concatenate([np.zeros((0, 2), np.int64), *found])
+    got = np.concatenate(found)
     verify(got, expected)
+    own = {"algorithm": stats["algorithm"], "workers": join.plan.workers, "access": stats["access"]}
+    return _figures("embedded", got, tuples, elapsed, window) | {"comparisons": stats["comparisons"]} | own
+
+
+def _figures(engine: str, got: Array, tuples: int, seconds: float, window: str) -> dict[str, Any]:
+    """What both engines tell."""
     return {
-        "engine": "embedded",
+        "engine": engine,
         "results": len(got),
         "verified": True,
         "tuples_per_stream": tuples,
-        "rate_per_stream": tuples / elapsed,
-        "comparisons": stats["comparisons"],
+        "rate_per_stream": tuples / seconds,
         "window": window,
         "predicate": BAND,
-        "algorithm": stats["algorithm"],
-        "workers": join.plan.workers,
-        "access": stats["access"],
         "by_time": by_time(got),
         "machine": machine(),
     }
@@ -117,26 +120,13 @@ def run_verified(
         if not done["finished"]:
             raise KeyboardInterrupt if stop.number in (None, signal.SIGINT) else SystemExit(signalled(stop.number))
         report("verifying every pair", figures)
-        got = _sink_pairs(spark.read.parquet(request.output.place))
+        got = pair_times([spark.read.parquet(request.output.place).select("ts_r", "ts_s").toArrow()])
     start = microseconds(SETTINGS["start"])
     r, s = (papers.tuples(side, 0, tuples, rate, start=start) for side in "rs")
     expected = expected_pairs(r, s, parse_duration(window) // 1000)
     verify(got, expected)
-    return {
-        "engine": "spark",
-        "results": len(got),
-        "verified": True,
-        "tuples_per_stream": tuples,
-        "rate_per_stream": tuples / done["seconds"],
-        "comparisons": done["comparisons"],
-        "batches": done["batches"],
-        "late": done["late"],
-        "window": window,
-        "predicate": BAND,
-        "master": spark.sparkContext.master,
-        "by_time": by_time(got),
-        "machine": machine(),
-    }
+    own = {name: done[name] for name in ("comparisons", "batches", "late")} | {"master": spark.sparkContext.master}
+    return _figures("spark", got, tuples, done["seconds"], window) | own
 
 
 def _request(folder: Path, tuples: int, rate: int, window: str) -> Request:
@@ -155,20 +145,17 @@ def _request(folder: Path, tuples: int, rate: int, window: str) -> Request:
     )
 
 
-def _sink_pairs(frame: Any) -> Array:
-    """The results as (time of r, time of s) in microseconds, which tell the tuples of this workload apart."""
-    table = frame.select("ts_r", "ts_s").toArrow()
-    columns = [as_numpy(flat(table.column(name).cast("int64"))) for name in ("ts_r", "ts_s")]
-    return np.stack(columns, axis=1)
-
-
 def _join(window: str, algorithm: str, workers: int | str) -> Join:
-    return Join(r=schema("r"), s=schema("s"), on=BAND, within=window, time="ts", algorithm=algorithm, workers=workers)
+    return papers_join(on=BAND, within=window, algorithm=algorithm, workers=workers)
 
 
-def pair_times(batch: Any) -> Array:
-    """A result batch as (time of r, time of s); within a stream of this workload, no two tuples share a time."""
-    return np.stack([as_numpy(flat(batch.column(name)).view("int64")) for name in ("ts_r", "ts_s")], axis=1)
+def pair_times(tables: Iterable[Any]) -> Array:
+    """Results as (time of r, time of s) in microseconds, which tell the tuples of a stream apart."""
+    pairs = [
+        np.stack([as_numpy(flat(table.column(name)).view("int64")) for name in ("ts_r", "ts_s")], axis=1)
+        for table in tables
+    ]
+    return np.concatenate([np.zeros((0, 2), np.int64), *pairs])
 
 
 def expected_pairs(r: tuple[Array, Array, Array], s: tuple[Array, Array, Array], window: int) -> Array:
@@ -189,7 +176,7 @@ def by_time(pairs: Array) -> list[int]:
 def verify(got: Array, expected: Array) -> None:
     """Raises unless both are the same pairs, in whatever order."""
     if not np.array_equal(_sorted(got), _sorted(expected)):
-        raise StreamjoinError(f"the join returned {len(got)} pairs, the oracle {len(expected)}, or others")
+        raise StreamjoinError(f"wrong result: {len(got)} pairs instead of {len(expected)}, or others")
 
 
 def _sorted(pairs: Array) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from streamjoin.algorithms import ALGORITHMS
 from streamjoin.engine import PerSide, Setup, open_engine
 from streamjoin.errors import StreamjoinError
 from streamjoin.intake.prepare import Intake
+from streamjoin.live.join import Join
 from streamjoin.metrics import observed
 from streamjoin.options import Options
 from streamjoin.papers import BAND, MICROSECONDS, Array, Source, partners, schema
@@ -33,6 +34,32 @@ CHECKED = 16  # r tuples, one after the other
 FILL = 1 << 16  # tuples that fill a window at a time
 SAMPLE = 1000  # of each side that are compared before
 WARM_UP = 2.0  # seconds at the beginning that are not counted
+
+
+def papers_plan(**options: Any) -> Plan:
+    """A join of the papers' streams for an engine alone."""
+    return make_plan(schema("r"), schema("s"), Options(time="ts", **options))
+
+
+def papers_join(**options: Any) -> Join:
+    """A live join of the papers' streams."""
+    return Join(r=schema("r"), s=schema("s"), time="ts", **options)
+
+
+def check(r: Array, s: Array, sources: list[Source], numbers: range, window: int, equality: bool = False) -> None:
+    """Compares the partners that were found for some r tuples with those that a look at every s tuple finds."""
+    sample = [column[numbers.start : numbers.stop : numbers.step] for column in sources[0].sent()]
+    expected = partners((sample[0], sample[1], sample[2]), sources[1].sent(), window, equality)
+    for number, wanted in zip(numbers, expected, strict=True):
+        got = np.sort(s[r == number])
+        if not np.array_equal(got, wanted):
+            raise StreamjoinError(f"wrong result: r tuple {number} has {len(wanted)} partners, {len(got)} were found")
+
+
+def joined(pairs: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Parts of a result as one."""
+    r, s = (np.concatenate([np.zeros(0, np.int64), *(pair[k] for pair in pairs)]) for k in (0, 1))
+    return r, s
 
 
 def drain(workers: Callable[[], list[dict[str, Any]]]) -> None:
@@ -127,25 +154,37 @@ class BareJoin:
         self.engine.check()
 
 
+class FilledJoin:
+    """A live join, with rows, whose windows hold so many tuples of each of the sources."""
+
+    def __init__(self, sources: list[Source], tuples: int, **options: Any) -> None:
+        self.join, self._sources = papers_join(**options), sources
+        self._push = self.join.push_r, self.join.push_s
+        with self.join.prefill():
+            while any(source.count < tuples for source in sources):
+                for side, source in enumerate(sources):
+                    self.push(side, source.batch(min(FILL, tuples - source.count)))
+
+    def push(self, side: int, table: Any) -> list[Any]:
+        """Returns the results that are ready behind it."""
+        self._push[side](table)
+        return list(self.join.poll())
+
+    def push_next(self, size: int) -> None:
+        """As many tuples of both streams; their results are dropped."""
+        for side, source in enumerate(self._sources):
+            self.push(side, source.batch(size))
+
+
 class Harness(BareJoin):
     """A join whose windows are full as they would be at the case's rate."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
         self.window = parse_duration(case.window) // 1000
-        plan = make_plan(
-            schema("r"),
-            schema("s"),
-            Options(
-                on=BAND,
-                within=case.window,
-                time="ts",
-                algorithm=case.algorithm,
-                access=case.access,
-                workers=case.workers,
-                layout=case.layout or "auto" if ALGORITHMS[case.algorithm].rectangular else "auto",
-            ),
-        )
+        layout = (case.layout or "auto") if ALGORITHMS[case.algorithm].rectangular else "auto"
+        spread = {"algorithm": case.algorithm, "workers": case.workers, "layout": layout}
+        plan = papers_plan(on=BAND, within=case.window, access=case.access, **spread)
         self._sources = [Source(name, case.rate) for name in SIDES]
         self._logging = False
         self._log: list[tuple[int, Array, Array]] = []  # when results left, and which
@@ -252,18 +291,7 @@ class Harness(BareJoin):
     def close(self) -> None:
         """Lets everything meet, and checks the sample."""
         super().close()
-        first, stop = self._checked
-        sent = self._sources[0].sent()
-        sample = tuple(column[first:stop] for column in sent)
-        found_r = np.concatenate([r for r, _ in self._kept] or [np.zeros(0, np.int64)])
-        found_s = np.concatenate([s for _, s in self._kept] or [np.zeros(0, np.int64)])
-        expected = partners((sample[0], sample[1], sample[2]), self._sources[1].sent(), self.window, False)
-        complete = self.checked_until < stop  # every partner, also those that came later
-        for number, wanted in zip(range(first, first + len(sample[0])), expected, strict=True):
-            got = np.sort(found_s[found_r == number])
-            if not complete:
-                got, wanted = got[got < first], wanted[wanted < first]
-            if not np.array_equal(got, wanted):
-                raise StreamjoinError(
-                    f"wrong result: r tuple {number} has {len(wanted)} partners, {self.case.algorithm} found {len(got)}"
-                )
+        (r, s), (first, stop), sources = joined(self._kept), self._checked, self._sources
+        if self.checked_until == stop:  # partners that came after the sample are missing by then
+            r, s, sources = r[s < first], s[s < first], [sources[0], replace(sources[1], count=first)]
+        check(r, s, sources, range(first, min(stop, sources[0].count)), self.window)

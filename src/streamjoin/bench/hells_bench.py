@@ -19,13 +19,12 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.access.tuples import Tuples
-from streamjoin.bench.harness import BareJoin
+from streamjoin.bench.harness import BareJoin, papers_plan
 from streamjoin.device.devices import choose, describe
 from streamjoin.errors import StreamjoinError
 from streamjoin.machine import machine, usable_cores
-from streamjoin.options import Options
-from streamjoin.papers import HIGHEST, band, schema, table, tuples
-from streamjoin.plan.plan import Plan, make_plan
+from streamjoin.papers import HIGHEST, band, table, tuples
+from streamjoin.plan.plan import Plan
 from streamjoin.windows import SINCE_EVER
 from streamjoin.windows.interval import interval
 
@@ -64,9 +63,8 @@ class Workload:
 
     def plan(self, algorithm: str, workers: int) -> Plan:
         # An s waits for an hour, an r for nothing: only the window of s is ever full.
-        options: dict[str, Any] = {"within": interval("-1 hour", "0 s"), "time": "ts", "access": "scan", "rate": 1.0}
-        on = band(half_width(self.selectivity))
-        return make_plan(schema("r"), schema("s"), Options(on=on, algorithm=algorithm, workers=workers, **options))
+        options: dict[str, Any] = {"within": interval("-1 hour", "0 s"), "access": "scan", "rate": 1.0}
+        return papers_plan(on=band(half_width(self.selectivity)), algorithm=algorithm, workers=workers, **options)
 
     def table(self, side: str, first: int, count: int, seed: int, moment: int) -> pa.Table:
         """Tuples first..first+count-1 of a stream, all at one moment."""

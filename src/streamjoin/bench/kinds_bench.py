@@ -8,12 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamjoin.bench.harness import papers_join
 from streamjoin.bench.jobs import INNER, KINDS
 from streamjoin.errors import OptionError, StreamjoinError
 from streamjoin.live.join import Join
 from streamjoin.machine import machine
 from streamjoin.metrics import observed
-from streamjoin.papers import BAND, Source, schema
+from streamjoin.papers import BAND, Source
 from streamjoin.plan.plan import SIDES
 
 BATCH = 1024
@@ -56,7 +57,7 @@ def _run(kind: dict[str, Any], window: str, rate: int, tuples: int) -> tuple[flo
     sources = [Source(name, rate) for name in SIDES]
     pushed = [[source.batch(min(BATCH, tuples - first)) for first in range(0, tuples, BATCH)] for source in sources]
     rows = 0
-    with Join(r=schema("r"), s=schema("s"), on=BAND, within=window, time="ts", algorithm="kang", **kind) as join:
+    with papers_join(on=BAND, within=window, algorithm="kang", **kind) as join:
         observed(join)
         begin = time.process_time()
         for r, s in zip(*pushed, strict=True):

@@ -6,15 +6,12 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from streamjoin.bench.harness import BareJoin
+from streamjoin.bench.harness import BareJoin, check, joined, papers_plan
 from streamjoin.bench.yardsticks import reference_scan
-from streamjoin.errors import OptionError, StreamjoinError
+from streamjoin.errors import OptionError
 from streamjoin.machine import machine
-from streamjoin.options import Options
-from streamjoin.papers import BAND, EQUALITY, MICROSECONDS, Array, Source, partners, schema
-from streamjoin.plan.plan import SIDES, make_plan
+from streamjoin.papers import BAND, EQUALITY, MICROSECONDS, Array, Source
+from streamjoin.plan.plan import SIDES
 from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.duration import parse_duration
 
@@ -59,11 +56,7 @@ class Kept(BareJoin):
     """Keeps pairs for a check, as long as it is asked to."""
 
     def __init__(self, on: str, within: str, access: str) -> None:
-        super().__init__(
-            make_plan(
-                schema("r"), schema("s"), Options(on=on, within=within, time="ts", access=access, algorithm="kang")
-            )
-        )
+        super().__init__(papers_plan(on=on, within=within, access=access, algorithm="kang"))
         self.keeping = False
         self.kept: list[tuple[Array, Array]] = []
 
@@ -74,20 +67,7 @@ class Kept(BareJoin):
 
     def check(self, sources: list[Source], numbers: range, window: int, equality: bool) -> None:
         """Raises unless the pairs that were kept are all that some r tuples have so far."""
-        r, s = (np.concatenate([np.zeros(0, np.int64), *(pair[k] for pair in self.kept)]) for k in (0, 1))
-        check(r, s, sources, numbers, window, equality)
-
-
-def check(r: Array, s: Array, sources: list[Source], numbers: range, window: int, equality: bool) -> None:
-    """Compares the partners that were found for some r tuples with those that a look at every s tuple finds."""
-    sample = [column[numbers.start : numbers.stop : numbers.step] for column in sources[0].sent()]
-    expected = partners((sample[0], sample[1], sample[2]), sources[1].sent(), window, equality)
-    for number, wanted in zip(numbers, expected, strict=True):
-        got = np.sort(s[r == number])
-        if not np.array_equal(got, wanted):
-            raise StreamjoinError(
-                f"wrong result: r tuple {number} has {len(wanted)} partners, the join found {len(got)}"
-            )
+        check(*joined(self.kept), sources, numbers, window, equality)
 
 
 class Scan:

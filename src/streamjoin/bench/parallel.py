@@ -16,10 +16,9 @@ import numpy as np
 
 from streamjoin.algorithms import ALGORITHMS, PARALLEL
 from streamjoin.bench import one_core as bench
-from streamjoin.bench.harness import FILL, Case, Harness, drain
-from streamjoin.live.join import Join
+from streamjoin.bench.harness import Case, FilledJoin, Harness, drain
 from streamjoin.machine import machine, usable_cores
-from streamjoin.papers import BAND, Source, schema
+from streamjoin.papers import BAND, Source
 from streamjoin.plan.formulas import (
     Stay,
     grid_latency,
@@ -30,6 +29,7 @@ from streamjoin.plan.formulas import (
     offered_bandwidth,
     sustainable_rate,
 )
+from streamjoin.plan.plan import SIDES
 from streamjoin.windows.duration import parse_duration
 
 HIT_RATE = 21 / 10_000 * 20 / 9_999  # of the papers' workload: 21 integers of 10,000, 20 units of 9,999
@@ -213,21 +213,7 @@ def _latency(
         compared = harness.comparisons() - compared
         harness.close()
         averages[algorithm] = latency["avg"]
-        runs.append(
-            {
-                "algorithm": algorithm,
-                "workers": workers,
-                "access": "scan",
-                "comparisons_per_s": compared / spent,
-                "rate_per_stream": rate,
-                "latency_ms": latency,
-                "verified": True,
-                "results": results,
-                "window": window,
-                "window_tuples": harness.filled,
-                "batch": SMALL_BATCH,
-            }
-        )
+        runs.append(_described(harness, rate, compared / spent) | {"latency_ms": latency, "results": results})
         report(f"{algorithm}, {rate:,.0f}/s, {window}: latency in ms {_short(latency)}")
     load = load_of(rate, rate, stay)
     found["model"] = {
@@ -272,20 +258,18 @@ def _order(seconds: float, rate: float, window: str, report: Report) -> dict[str
     Three whole joins with full windows take turns of half a second, each until its queues are empty again: what the
     machine does to one it does to all. The median of the ratios within a round of turns tells the price.
     """
-    kinds: dict[str, dict[str, Any]] = {
-        "plain": {},
-        "punctuations": {"punctuations": True},
-        "ordered": {"ordered": True},
-    }
+    kinds: dict[str, dict[str, Any]] = {"plain": {}} | {name: {name: True} for name in ("punctuations", "ordered")}
     with ExitStack() as stack:
-        joins = {name: stack.enter_context(_Whole(options, rate, window)) for name, options in kinds.items()}
+        joins = {name: _Whole(rate, window, **options) for name, options in kinds.items()}
+        for whole in joins.values():
+            stack.enter_context(whole.join)
         size = max(ORDER_PUSH, int(joins["plain"].turn(4 * ORDER_PUSH) * ORDER_TURN) // ORDER_PUSH * ORDER_PUSH)
         speeds: dict[str, list[float]] = {name: [] for name in kinds}
         start = time.perf_counter()
         while not speeds["plain"] or time.perf_counter() - start < 8 * seconds:
-            for name, join in joins.items():
-                speeds[name].append(join.turn(size))
-        buffered = max(join.stats()["order_buffer_max"] for join in joins.values())
+            for name, whole in joins.items():
+                speeds[name].append(whole.turn(size))
+        buffered = max(whole.join.stats()["order_buffer_max"] for whole in joins.values())
     ratios = {name: np.divide(speeds["plain"], speeds[name]) - 1 for name in ("punctuations", "ordered")}
     cost = {name: float(np.median(values)) for name, values in ratios.items()}
     spread = {name: np.percentile(values, [25, 75]).tolist() for name, values in ratios.items()}
@@ -304,46 +288,21 @@ def _order(seconds: float, rate: float, window: str, report: Report) -> dict[str
     }
 
 
-class _Whole:
-    """A join with rows whose windows are full."""
+class _Whole(FilledJoin):
+    """A join with rows whose windows are full, and its speed."""
 
-    def __init__(self, options: dict[str, Any], rate: float, window: str) -> None:
-        self._sources = {side: Source(side, rate) for side in "rs"}
-        self._join = Join(
-            r=schema("r"),
-            s=schema("s"),
-            on=BAND,
-            within=window,
-            time="ts",
-            algorithm="low_latency",
-            access="scan",
-            workers=2,
-            **options,
-        )
-        self.stats = self._join.stats
-        with self._join.prefill():
-            while self._sources["s"].count < parse_duration(window) / 1e9 * rate:
-                self._push(FILL)
-
-    def __enter__(self) -> _Whole:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._join.close()
+    def __init__(self, rate: float, window: str, **options: Any) -> None:
+        sources = [Source(side, rate) for side in SIDES]
+        spread = {"algorithm": "low_latency", "access": "scan", "workers": 2}
+        super().__init__(sources, int(parse_duration(window) / 1e9 * rate), on=BAND, within=window, **spread, **options)
 
     def turn(self, tuples: int) -> float:
         """So many tuples of either side, until all queues are empty: tuples/s per stream."""
         start = time.perf_counter()
         for _ in range(0, tuples, ORDER_PUSH):
-            self._push(ORDER_PUSH)
-        drain(lambda: self.stats()["workers"])
+            self.push_next(ORDER_PUSH)
+        drain(lambda: self.join.stats()["workers"])
         return tuples / (time.perf_counter() - start)
-
-    def _push(self, size: int) -> None:
-        self._join.push_r(self._sources["r"].batch(size))
-        self._join.push_s(self._sources["s"].batch(size))
-        for _ in self._join.poll():
-            pass
 
 
 def _short(latency: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ Results are compared with those of the same rows as tables before any figure is 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin import api
-from streamjoin.errors import OptionError, StreamjoinError
-from streamjoin.live.join import Join
+from streamjoin.bench.demo import pair_times, verify
+from streamjoin.bench.harness import papers_join
+from streamjoin.errors import OptionError
 from streamjoin.machine import machine
 from streamjoin.metrics import observed
-from streamjoin.papers import MICROSECONDS, Array, Source, band, schema
+from streamjoin.papers import MICROSECONDS, Array, Source, band
 
 WINDOWS = {10_000: 187, 1_000_000: 20}  # tuples per side, and the half-width that gives a row 14 or 16 partners
 ROWS = (1, 64, 1024)
@@ -36,10 +37,7 @@ class Filled:
         self.window = window
         self.on = band(WINDOWS[window])
         self._sources = {side: Source(side, window / LENGTH) for side in "rs"}
-        self._join = observed(Join(
-            r=schema("r"), s=schema("s"), on=self.on, within=f"{LENGTH}s", time="ts", algorithm=algorithm,
-            workers=workers,
-        ))  # fmt: skip
+        self._join = observed(papers_join(on=self.on, within=f"{LENGTH}s", algorithm=algorithm, workers=workers))
         self._push = {"r": self._join.push_r, "s": self._join.push_s}
         self._old = {side: source.batch(window) for side, source in self._sources.items()}
         for first in range(0, window, FILL):
@@ -114,13 +112,8 @@ class Filled:
         self._join.close()
         self._found.extend(self._join.poll())
         parts = [(self._new["r"], self._old["s"]), (self._new["r"], self._new["s"]), (self._old["r"], self._new["s"])]
-        expected = [api.join(r, s, on=self.on, within=f"{LENGTH}s", time="ts") for r, s in parts]
-        got, want = _pairs(self._found), _pairs(expected)
-        if not np.array_equal(got, want):
-            raise StreamjoinError(
-                f"wrong result: {len(got)} pairs of pushed rows, {len(want)} of the same rows as tables "
-                f"(window {self.window:,})"
-            )
+        got = pair_times(self._found)
+        verify(got, pair_times(api.join(r, s, on=self.on, within=f"{LENGTH}s", time="ts") for r, s in parts))
         return len(got)
 
 
@@ -128,16 +121,6 @@ def _plain(column: pa.Array) -> list[Any]:
     """Values as plain numbers: times as counts of their unit."""
     values: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
     return values
-
-
-def _pairs(tables: Iterable[Any]) -> Array:
-    """The results as sorted rows of numbers. Rows of one side have different times, so these tell which they are."""
-    times = [[table.column(name).cast(pa.int64()).to_numpy() for name in ("ts_r", "ts_s")] for table in tables]
-    if not times:
-        return np.zeros((0, 2), np.int64)
-    found = np.concatenate([np.stack(pair, axis=1) for pair in times])
-    ordered: Array = found[np.lexsort((found[:, 1], found[:, 0]))]
-    return ordered
 
 
 def push(

@@ -8,31 +8,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamjoin.bench.harness import FilledJoin
 from streamjoin.bench.one_core import CHECKED, Kept, Workload, workload
 from streamjoin.errors import StreamjoinError
-from streamjoin.live.join import Join
 from streamjoin.machine import machine
-from streamjoin.papers import EQUALITY, NAMES, Array, Source, partners, schema
+from streamjoin.papers import EQUALITY, NAMES, Array, Source, partners
 from streamjoin.plan.plan import SIDES
 
 
-class _Rows:
+class _Rows(FilledJoin):
     """A live join with full windows, from push to poll: its results are Arrow batches."""
 
     def __init__(self, work: Workload, access: str, sources: list[Source]) -> None:
-        self._sources = sources
-        self._join = Join(
-            r=schema("r"), s=schema("s"), on=work.on, within=work.window, time="ts", access=access, algorithm="kang"
-        )
+        super().__init__(sources, work.filled, on=work.on, within=work.window, access=access, algorithm="kang")
         self.rows = 0
         self.seconds = 0.0
-        while any(source.count < work.filled for source in sources):
-            with self._join.prefill():
-                for side, source in enumerate(sources):
-                    self._push(side, source.batch(min(work.batch, work.filled - source.count)))
-
-    def _push(self, side: int, table: pa.Table) -> None:
-        (self._join.push_r, self._join.push_s)[side](table)
 
     def round(self, size: int) -> list[pa.RecordBatch]:
         """One more batch of each side. Returns the rows that came of them."""
@@ -40,15 +30,10 @@ class _Rows:
         for side, source in enumerate(self._sources):
             table = source.batch(size)
             start = time.perf_counter()
-            self._push(side, table)
-            batches = [batch for batch in self._join.poll() if isinstance(batch, pa.RecordBatch)]
+            found += self.push(side, table)
             self.seconds += time.perf_counter() - start
-            found += batches
         self.rows += sum(batch.num_rows for batch in found)
         return found
-
-    def close(self) -> None:
-        self._join.close()
 
 
 class _Pairs:
@@ -93,7 +78,7 @@ def rows(
         if not rounds:
             _check(found, sources["rows"], range(filled, filled + size, max(1, size // CHECKED)), work.ticks, work.on)
         rounds += 1
-    as_rows.close()
+    as_rows.join.close()
     if as_rows.rows != as_pairs.rows:
         raise StreamjoinError(f"wrong result: {as_rows.rows} rows, but {as_pairs.rows} pairs")
     return {

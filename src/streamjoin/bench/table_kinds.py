@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from streamjoin import api
 from streamjoin.bench.jobs import COLUMNS, DENSE, INNER, JOBS, KINDS, Inputs, Job
-from streamjoin.bench.yardsticks import OUTPUT, Run
+from streamjoin.bench.yardsticks import OUTPUT, Run, chdb_tables, duckdb_tables
 from streamjoin.errors import OptionError, StreamjoinError
 from streamjoin.machine import machine, usable_cores
 
@@ -128,20 +128,11 @@ def _by_engine(name: str, job: Job, inputs: Inputs) -> dict[str, dict[str, Run]]
         }
 
     if find_spec("duckdb"):
-        import duckdb
-
-        connection = duckdb.connect(config={"threads": usable_cores()})
-        for side, table in (("r", inputs.r), ("s", inputs.s)):
-            connection.register("given", table)
-            connection.execute(f"CREATE TABLE {side} AS SELECT * FROM given")
+        connection = duckdb_tables(inputs)
         for kind, text in texts("SEMI", "ANTI").items():
             found[kind]["duckdb"] = lambda text=text: connection.sql(text).to_arrow_table()  # type: ignore[misc]
     if find_spec("chdb"):
-        from chdb.session import Session
-
-        session = Session()
-        for side, given in (("r", inputs.r), ("s", inputs.s)):  # noqa: B007 (the query names it)
-            session.query(f"CREATE TABLE {side} ENGINE = Memory AS SELECT * FROM Python(given)")
+        session = chdb_tables(inputs)
         settings = f"SETTINGS max_threads = {usable_cores()}, join_use_nulls = 1"
         for kind, text in texts("LEFT SEMI", "LEFT ANTI").items():
             query = f"{text} {settings}"

@@ -18,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.bench.demo import expected_pairs, pair_times, verify
+from streamjoin.bench.harness import papers_join
 from streamjoin.live.join import Join
 from streamjoin.machine import machine
 from streamjoin.monitor.watch import EVERY, watch
-from streamjoin.papers import BAND, MICROSECONDS, Array, Source, schema, tuples
+from streamjoin.papers import BAND, MICROSECONDS, Array, Source, tuples
 from streamjoin.plan.plan import SIDES
 from streamjoin.windows.duration import parse_duration
 
@@ -54,7 +55,7 @@ def watching(
     sources = [Source(name, rate) for name in SIDES]
     held = max(1, int(length / MICROSECONDS * rate) // BATCH)  # batches of a window
     spread: dict[str, Any] = {"algorithm": algorithm, "workers": workers}
-    with Join(r=schema("r"), s=schema("s"), on=BAND, within=window, time="ts", **spread) as join:
+    with papers_join(on=BAND, within=window, **spread) as join:
         found = list(_pushed(join, _made(sources, 3 * held)))
         size = held * max(1, round(seconds / _spent(join, _made(sources, held)).seconds))
         turns: dict[bool, list[Spent]] = {True: [], False: []}
@@ -134,6 +135,6 @@ def _check(found: list[Any], length: int, rate: int) -> None:
     held = int(length / MICROSECONDS * rate)  # by a window
     first = int(1.2 * held)
     sample = tuples("r", first, first + CHECKED, rate)
-    pairs = np.concatenate([np.zeros((0, 2), np.int64), *map(pair_times, found)])
+    pairs = pair_times(found)
     among: Array = np.isin(pairs[:, 0], sample[0])
     verify(pairs[among], expected_pairs(sample, tuples("s", 0, 3 * held, rate), length))

@@ -97,14 +97,30 @@ def _query(job: Job, inputs: Inputs, dialect: Dialect) -> str:
     return " UNION ALL ".join(_sql(job, part, dialect) for part in job.timed_parts(inputs.r.num_rows))
 
 
-def duckdb_join(job: Job, inputs: Inputs) -> Run:
-    """DuckDB: its own tables, whose statistics it uses; two inequalities go through its IEJoin."""
+def duckdb_tables(inputs: Inputs) -> Any:
+    """A connection with the tables r and s."""
     import duckdb
 
     connection = duckdb.connect(config={"threads": usable_cores()})
     for side, table in (("r", inputs.r), ("s", inputs.s)):
         connection.register("given", table)
         connection.execute(f"CREATE TABLE {side} AS SELECT * FROM given")
+    return connection
+
+
+def chdb_tables(inputs: Inputs) -> Any:
+    """A session with the tables r and s."""
+    from chdb.session import Session
+
+    session = Session()
+    for side, given in (("r", inputs.r), ("s", inputs.s)):  # noqa: B007 (the query names it)
+        session.query(f"CREATE TABLE {side} ENGINE = Memory AS SELECT * FROM Python(given)")
+    return session
+
+
+def duckdb_join(job: Job, inputs: Inputs) -> Run:
+    """DuckDB: its own tables, whose statistics it uses; two inequalities go through its IEJoin."""
+    connection = duckdb_tables(inputs)
     query = _query(job, inputs, UNNEST)
     return lambda: connection.sql(query).to_arrow_table()
 
@@ -122,11 +138,7 @@ def datafusion_join(job: Job, inputs: Inputs) -> Run:
 
 def chdb_join(job: Job, inputs: Inputs) -> Run:
     """ClickHouse inside the process: buckets for bands; its IEJoin for inequalities, and for overlap."""
-    from chdb.session import Session
-
-    session = Session()
-    for side, given in (("r", inputs.r), ("s", inputs.s)):  # noqa: B007 (the query names it)
-        session.query(f"CREATE TABLE {side} ENGINE = Memory AS SELECT * FROM Python(given)")
+    session = chdb_tables(inputs)
     query = _sql(job, Part(job.on), CLICKHOUSE) if job.window is None else _query(job, inputs, CLICKHOUSE)
     return lambda: session.query(f"{query} SETTINGS max_threads = {usable_cores()}", "ArrowTable")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -72,16 +73,11 @@ def join(
     if how is not None:
         from streamjoin.bench.kinds_bench import kinds
 
-        figures = kinds(_words(how), window or "10 seconds", rate or 10_000)
-        if as_json:
-            print(json.dumps(figures))
-            return
-        for run in figures.pop("runs"):
-            print(
-                f"{run['kind']:<8} {run['rate_per_stream']:>12,.0f} tuples/s  {run['rows']:>11,} rows, "
-                f"{run['unmatched']:>9,} alone  {run['time_to_inner']:.2f} x the time of inner"
-            )
-        _show(figures, False)
+        line = (
+            "{kind:<8} {rate_per_stream:>12,.0f} tuples/s  {rows:>11,} rows, {unmatched:>9,} alone  "
+            "{time_to_inner:.2f} x the time of inner"
+        )
+        _show(kinds(_words(how), window or "10 seconds", rate or 10_000), as_json, line)
         return
     if rows:
         from streamjoin.bench.rows_bench import rows as measure
@@ -113,38 +109,26 @@ def tables(
     from streamjoin.bench import tables_bench
 
     if how is not None:
-        _kinds(_words(job), _words(how), rows, rounds, as_json)
+        from streamjoin.bench.table_kinds import kinds
+
+        line_of_kind = (
+            "{job:<10} {kind:<11} {seconds:>8.3f} s {rows_out:>12,} rows {ratio:>7.2f}, {cpu_ratio:.2f} of CPU time"
+        )
+        _show(kinds(_words(job), _words(how), rows, rounds, _note), as_json, line_of_kind, ("machine",))
         return
     names = None if engines is None else _words(engines)
     figures = tables_bench.tables(_words(job), rows, rounds, names, limit, _note)
-    if as_json:
-        print(json.dumps(figures))
-        return
-    for run in figures["runs"]:
+
+    def line(run: dict[str, Any]) -> str:
+        what, ratio = f"{run['job']:<16} {run['engine']:<11}", figures["ratios"][run["job"]].get(run["engine"])
         if run["seconds"] is None:
-            print(f"{run['job']:<16} {run['engine']:<11} more than {limit:g} s")
-            continue
-        ratio = figures["ratios"][run["job"]].get(run["engine"])
-        print(
-            f"{run['job']:<16} {run['engine']:<11} {run['seconds']:>8.3f} s  first {run['first_seconds']:>8.3f} s "
-            f"{run['peak_mb']:>7,.0f} MB {run['rows_out']:>12,} rows" + (f"  {ratio:,.2f} x ours" if ratio else "")
+            return f"{what} more than {limit:g} s"
+        return (
+            f"{what} {run['seconds']:>8.3f} s  first {run['first_seconds']:>8.3f} s {run['peak_mb']:>7,.0f} MB "
+            f"{run['rows_out']:>12,} rows" + (f"  {ratio:,.2f} x ours" if ratio else "")
         )
-    print(f"{'machine':<22} {figures['machine']}")
 
-
-def _kinds(jobs: tuple[str, ...], hows: tuple[str, ...], rows: int, rounds: int, as_json: bool) -> None:
-    from streamjoin.bench import table_kinds
-
-    figures = table_kinds.kinds(jobs, hows, rows, rounds, _note)
-    if as_json:
-        print(json.dumps(figures))
-        return
-    for run in figures["runs"]:
-        print(
-            f"{run['job']:<10} {run['kind']:<11} {run['seconds']:>8.3f} s {run['rows_out']:>12,} rows "
-            f"{run['ratio']:>7.2f}, {run['cpu_ratio']:.2f} of CPU time"
-        )
-    print(f"{'machine':<22} {figures['machine']}")
+    _show(figures, as_json, line, ("machine",))
 
 
 @app.command()
@@ -159,17 +143,11 @@ def push(
     """Pushes of 1, 64 and 1,024 rows into a live band join with full windows; the latency of single rows."""
     from streamjoin.bench.push_bench import push as measure
 
-    figures = measure(_counts(windows), pushes, rounds, algorithm, workers)
-    if as_json:
-        print(json.dumps(figures))
-        return
-    for run in figures.pop("runs"):
-        print(
-            f"window {run['window']:>9,}  {run['rows']:>5,} rows, {run['pushed_as']:<6}  "
-            f"push {run['push_us']:>8.1f} us, "
-            f"p99 {run['push_us_p99']:>8.1f}  poll {run['poll_us']:>8.1f} us  {run['results_per_row']:.1f} results/row"
-        )
-    _show(figures, False)
+    line = (
+        "window {window:>9,}  {rows:>5,} rows, {pushed_as:<6}  push {push_us:>8.1f} us, p99 {push_us_p99:>8.1f}  "
+        "poll {poll_us:>8.1f} us  {results_per_row:.1f} results/row"
+    )
+    _show(measure(_counts(windows), pushes, rounds, algorithm, workers), as_json, line)
 
 
 @app.command("watch")
@@ -197,13 +175,8 @@ def cold(
     """A first join in processes that begin with an empty folder for machine code; seconds from start to end."""
     from streamjoin.bench.cold_bench import cold as measure
 
-    figures = measure(None if joins is None else _words(joins), rounds)
-    if as_json:
-        print(json.dumps(figures))
-        return
-    for run in figures.pop("runs"):
-        print(f"{run['join']:<10} {run['step']:<16} {run['seconds']:>7.2f} s  {run['compiled']:>4} functions compiled")
-    _show(figures, False)
+    line = "{join:<10} {step:<16} {seconds:>7.2f} s  {compiled:>4} functions compiled"
+    _show(measure(None if joins is None else _words(joins), rounds), as_json, line)
 
 
 @app.command()
@@ -271,29 +244,18 @@ def parallel(
     from streamjoin.bench.parallel import parallel as measure
 
     chosen = _chosen(parts, PARTS)
-    figures = measure(
-        seconds,
-        rate,
-        band_rate,
-        latency_seconds,
-        handshake_seconds,
-        window,
-        short_window,
-        chosen,
-        _note,
-    )
-    runs = figures.pop("runs")
-    if as_json:
-        print(json.dumps({"runs": runs, **figures}))
-        return
-    for run in runs:
+    lengths = seconds, rate, band_rate, latency_seconds, handshake_seconds
+    figures = measure(*lengths, window, short_window, chosen, _note)
+
+    def line(run: dict[str, Any]) -> str:
         wait = run["latency_ms"]
-        print(
+        return (
             f"{run['algorithm']:<12} {run['workers']:>3} workers  {run['access']:<6} "
             f"{run['comparisons_per_s'] / 1e9:>7.2f} G comparisons/s {run['rate_per_stream']:>10,.0f} tuples/s each"
             + (f"  latency {wait['avg']:,.2f} ms, p99 {wait['p99']:,.2f}" if wait else "")
         )
-    _show(figures, False)
+
+    _show(figures, as_json, line)
 
 
 MOST = 10**9  # tuples of a window
@@ -322,12 +284,11 @@ def spark(
     conf = {"spark.driver.memory": memory, "spark.sql.adaptive.enabled": "true"}  # tables are joined better with it
     with session(Cluster(master, conf, name="streamjoin-bench")) as running:
         figures = spark_bench.measure(running, sizes, chosen, _note)
-    if as_json:
-        print(json.dumps(figures))
-        return
-    for name, ratio in figures["ratios"].items():
-        print(f"{name:<40} {ratio:,.2f}")
-    _show({name: value for name, value in figures.items() if name not in ("runs", "ratios")}, False)
+    if not as_json:
+        del figures["runs"]  # which were reported one by one
+        for name, ratio in figures.pop("ratios").items():
+            print(f"{name:<40} {ratio:,.2f}")
+    _show(figures, as_json)
 
 
 @app.command()
@@ -347,13 +308,11 @@ def hells(
 
     parts = _numbers(selectivities, "--selectivities", 1e-9, 1)
     figures = measure(_counts(windows), parts, selective_window, seconds, _note)
-    if as_json:
-        print(json.dumps(figures))
-        return
-    for point in (*figures["by_window"], *figures["by_selectivity"]):
-        speeds = ", ".join(f"{name} {speed / 1e9:.2f}" for name, speed in point["comparisons_per_s"].items())
-        print(f"window {point['window']:>11,}  selectivity {point['selectivity']:>9.4%}  {speeds} G comparisons/s")
-    _show({name: figures[name] for name in ("break_even_selectivity", "device", "machine")}, False)
+    if not as_json:
+        for point in (*figures.pop("by_window"), *figures.pop("by_selectivity")):
+            speeds = ", ".join(f"{name} {speed / 1e9:.2f}" for name, speed in point["comparisons_per_s"].items())
+            print(f"window {point['window']:>11,}  selectivity {point['selectivity']:>9.4%}  {speeds} G comparisons/s")
+    _show(figures, as_json)
 
 
 def _counts(windows: str) -> tuple[int, ...]:
@@ -377,9 +336,16 @@ def _numbers(text: str, option: str, low: float, high: float) -> tuple[float, ..
     return found
 
 
-def _show(figures: dict[str, Any], as_json: bool) -> None:
+Run = dict[str, Any]
+
+
+def _show(figures: Run, as_json: bool, line: str | Callable[[Run], str] = "", rest: tuple[str, ...] = ()) -> None:
+    """Prints figures. With a `line`, a template or a function, it prints one for each of the runs, then the `rest`."""
     if as_json:
         print(json.dumps(figures))
         return
-    for name, value in figures.items():
+    for run in figures["runs"] if line else ():
+        print(line.format(**run) if isinstance(line, str) else line(run))
+    for name in rest or [name for name in figures if name != "runs" or not line]:
+        value = figures[name]
         print(f"{name:<22} {value:,}" if isinstance(value, int | float) else f"{name:<22} {value}")

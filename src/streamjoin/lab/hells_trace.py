@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import time
 
-from streamjoin.bench.harness import BareJoin
+from streamjoin.bench.harness import BareJoin, papers_plan
 from streamjoin.engine import Setup
-from streamjoin.options import Options
-from streamjoin.papers import BAND, Source, schema
-from streamjoin.plan.plan import SIDES, make_plan
+from streamjoin.papers import BAND, Source
+from streamjoin.plan.plan import SIDES
 
 Steps = list[tuple[str, int, int]]
 
@@ -25,7 +24,7 @@ LANES = {  # the queue of a window, or the CPU; what a step looks like
 
 def traced(synchronous: bool, window: int = 400_000, batch: int = 64, pushes: int = 3) -> Steps:
     """The steps of a few pushes of either stream against full windows, in nanoseconds from the first on."""
-    plan = make_plan(schema("r"), schema("s"), Options(on=BAND, within="15 minutes", time="ts", algorithm="hells"))
+    plan = papers_plan(on=BAND, within="15 minutes", algorithm="hells")
     steps: Steps = []
     setup = Setup(plan.algorithm, plan.workers, plan.layout, synchronous=synchronous, trace=steps)
     join = BareJoin(plan, setup)
