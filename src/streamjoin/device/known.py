@@ -305,18 +305,18 @@ _tried: list[int] = []  # in this process: two drivers can be right alone and cr
 
 def why_unfit(index: int, device: Any) -> str:
     """Why this device must not be used, or nothing. Asked once per process; in one of its own the first time here."""
-    return str(_asking.run(_trouble, index, device))
+    return str(_asking.run(_fault_of, index, device))
 
 
-def _trouble(index: int, device: Any) -> str:
+def _fault_of(index: int, device: Any) -> str:
     if device not in _told:
-        folder, memo = kept("devices"), f"{_identity([*_tried, index])}.passed"
-        reason = "" if folder.read(memo) is not None else apart(*_tried, index)
+        folder, name = kept("devices"), f"{_identity([*_tried, index])}.passed"
+        reason = "" if folder.read(name) is not None else apart(*_tried, index)
         if not reason:
             _tried.append(index)
             reason = wrong(device)
         if not reason:
-            folder.keep(memo)  # else the next process asks again
+            folder.keep(name)  # else the next process asks again
         _told[device] = reason
     return _told[device]
 

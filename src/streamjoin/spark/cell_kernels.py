@@ -24,7 +24,7 @@ from streamjoin.spark.spec import AT, BEFORE, CONTENT, FIRST, JoinSpec
 from streamjoin.spark.wire import HEAVIEST, conformed, integers, row_bytes, with_integers
 
 PIECE = 1 << 16  # result rows that are assembled at a time
-NUMBER = {"r": 0, "s": 1}  # sides are letters in Spark's state and on its way, numbers in the other rooms
+NUMBER = {"r": 0, "s": 1}  # sides are letters in Spark's state and on its way, numbers in the other folders
 
 Pairs = tuple[Array, Array]  # row numbers of arrivals, and of a chunk
 Matches = tuple[Array, pa.Table, Array]  # row numbers of arrivals, a chunk's rows, row numbers in it
