@@ -22,7 +22,7 @@ from typing import Any
 from streamjoin.errors import OptionError, StreamjoinError
 from streamjoin.machine import machine
 
-ROWS = 4_096  # so many that it does not pay to compare all with each other
+ROWS = 4_096  # enough rows that an access path pays
 PREDICATES = ("abs(r.x - s.x) <= 3 AND abs(r.y - s.y) <= 3", "abs(r.x - s.x) <= 3 AND abs(r.y + 1 - s.y) <= 2")
 BANDS = ((0, 3), (1, 2))  # on y: a shift of r, and how far apart
 AGAIN = ("second process", 0)
@@ -134,7 +134,7 @@ def _write(folder: str) -> None:
 
 @cache
 def _expected(predicate: int) -> int:
-    """How many pairs there are, by a look at all of them."""
+    """The number of pairs, by a nested loop."""
     import numpy as np
 
     r, s = ({name: table[name].to_numpy() for name in "txy"} for table in (_rows(0), _rows(1)))

@@ -30,7 +30,7 @@ HASHED = 1 << 18  # rows at a time
 
 
 def prepare(engine: str, job: Job, inputs: Inputs) -> Run:
-    """A function that does a job once. What it needs is imported, and a peer has its tables, when this returns."""
+    """A function that does a job once. Before it returns, modules are imported, and a peer has its tables."""
     if engine != OURS:
         return PEERS[engine].prepare(job, inputs)
     # Peers' modules are imported before the clock, so ours are: those that a first join would import.

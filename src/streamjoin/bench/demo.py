@@ -1,4 +1,4 @@
-"""The papers' workload through a live join or a Spark pipeline, with progress, checked by a look at every pair."""
+"""The papers' workload through a live join or a Spark pipeline, with progress, verified by a nested loop."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def pair_times(tables: Iterable[Any]) -> Array:
 
 
 def expected_pairs(r: tuple[Array, Array, Array], s: tuple[Array, Array, Array], window: int) -> Array:
-    """All pairs as (time of r, time of s), by a look at every s in the window of every r."""
+    """All pairs as (time of r, time of s), by a nested loop over every r and the s in its window."""
     pairs = [np.zeros((0, 2), np.int64)]
     for ts, positions in zip(r[0], partners(r, s, window, equality=False), strict=True):
         pairs.append(np.stack([np.full(len(positions), ts), s[0][positions]], axis=1))

@@ -1,6 +1,6 @@
 """A join under measurement: windows filled beforehand, arrivals as fast as it takes them or at a given pace.
 
-Results are pairs of tuple numbers; rows are not put together. Those of a few r tuples are kept and compared with what a
+Results are pairs of tuple numbers; rows are not materialised. Those of a few r tuples are kept and compared with what a
 look at every s tuple finds, before any figure is given out.
 """
 
@@ -83,7 +83,7 @@ class Case:
 
 
 class BareJoin:
-    """An engine that is fed with the papers' tuples and counts pairs; rows are not put together."""
+    """An engine that is fed with the papers' tuples and counts pairs; rows are not materialised."""
 
     def __init__(self, plan: Plan, setup: Setup | None = None) -> None:
         self.plan = plan
@@ -131,7 +131,7 @@ class BareJoin:
         self.passed(side, int(batch.at[0]))
 
     def fill(self, sources: list[Source], tuples: int, most: int = FILL) -> None:
-        """Lets both windows grow to so many tuples without comparing them.
+        """Fills both windows to this many tuples without comparing them.
 
         A few are compared before: an index cuts its cells to what has probed it.
         """
@@ -148,7 +148,7 @@ class BareJoin:
         self.arrive(side, self.prepared(side, sources[side].batch(count), first))
 
     def close(self) -> None:
-        """Lets everything meet, stops, and raises what went wrong."""
+        """Finds the remaining pairs, stops, and raises any error."""
         self.engine.finish()
         self.closed = True
         self.engine.check()
@@ -236,7 +236,7 @@ class Harness(BareJoin):
         return self.engine.comparisons()
 
     def run(self, seconds: float) -> tuple[float, float]:
-        """As many tuples as the join takes. Returns tuples/s per stream, and comparisons/s."""
+        """Pushes tuples as fast as the join takes them. Returns tuples/s per stream, and comparisons/s."""
         push = self.case.push
         for side in (0, 1):  # the queues fill up first
             self.push(side, push)
@@ -265,7 +265,7 @@ class Harness(BareJoin):
         # Making tuples is the sources' time; theirs would be in the cache.
         made = [source.batch(batch * (count // 2 + 1)) for source in self._sources]
         gc.collect()
-        gc.freeze()  # what has been made so far is not to be looked through while we measure
+        gc.freeze()  # the garbage collector must not scan existing objects while we measure
         now = time.perf_counter_ns() + 10**7
         arrived = [now + int(k * gap) for k in range(count)]
         for k, due in enumerate(arrived):

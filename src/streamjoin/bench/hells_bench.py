@@ -76,7 +76,7 @@ class Workload:
             yield self.table("s", first, min(FILL, self.size - first), 0, 0)
 
     def partners(self, arrivals: int, seed: int) -> list[int]:
-        """By a look at every tuple: sums in single precision, as SQL says of a float column and an integer."""
+        """By a nested loop: sums in single precision, as SQL computes a float column and an integer."""
         width, counts = half_width(self.selectivity), [0] * arrivals
         wide = np.float32(width)
         _, *probes = tuples("r", 0, arrivals, 1, seed=seed)

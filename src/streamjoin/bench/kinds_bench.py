@@ -53,7 +53,7 @@ def kinds(
 
 
 def _run(kind: dict[str, Any], window: str, rate: int, tuples: int) -> tuple[float, dict[str, int]]:
-    """Seconds of CPU time, and what came out."""
+    """Seconds of CPU time, and the result."""
     sources = [Source(name, rate) for name in SIDES]
     pushed = [[source.batch(min(BATCH, tuples - first)) for first in range(0, tuples, BATCH)] for source in sources]
     rows = 0

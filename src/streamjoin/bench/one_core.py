@@ -53,7 +53,7 @@ def workload(access: str, window: str | None, rate: int | None) -> Workload:
 
 
 class Kept(BareJoin):
-    """Keeps pairs for a check, as long as it is asked to."""
+    """Keeps pairs for a check, while it is enabled."""
 
     def __init__(self, on: str, within: str, access: str) -> None:
         super().__init__(papers_plan(on=on, within=within, access=access, algorithm="kang"))

@@ -1,4 +1,4 @@
-"""Spark's own joins of the same two streams or tables, made legal by hand and as good as an expert would write them.
+"""Spark's own joins of the same two streams or tables, rewritten by hand as an expert would do it.
 
 Spark refuses a stream-stream join without an equality. Three rewrites give it one:
 

@@ -1,4 +1,4 @@
-"""Kinds of joins of two tables, in turns: what each takes in times of an inner join; each against other engines that
+"""Kinds of joins of two tables, in turns: the time of each relative to an inner join; each against other engines that
 do it without an equality; as-of against other engines.
 
 What must hold between the kinds is checked before any figure is given out.

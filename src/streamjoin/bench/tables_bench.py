@@ -32,7 +32,7 @@ Note = Callable[[str], None]
 
 
 class TimeLimitError(StreamjoinError):
-    """An engine took longer for a call than it was given."""
+    """An engine exceeded the time limit of a call."""
 
 
 class Contestant:
@@ -162,7 +162,7 @@ def _measured(
 
 
 def _run(job: str, rows: int, engine: str, answers: list[dict[str, Any]], same: bool | None) -> dict[str, Any]:
-    """The best of an engine's calls; without figures where it came to no end in the time it was given."""
+    """The best of an engine's calls; without figures if it exceeded the time limit."""
 
     def best(name: str) -> Any:
         return min((answer[name] for answer in answers), default=None)

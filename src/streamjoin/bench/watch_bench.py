@@ -118,7 +118,7 @@ def _spent(join: Join, pushes: Pushes) -> Spent:
 
 @contextmanager
 def _page(join: Join) -> Iterator[None]:
-    """A page that is open somewhere, and gets every sample."""
+    """An open page that receives every sample."""
     with watch(join) as page:
         reader = subprocess.Popen([sys.executable, "-c", READER, page.url], stdout=subprocess.PIPE)
         try:

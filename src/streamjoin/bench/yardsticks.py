@@ -1,4 +1,4 @@
-"""What streamjoin is measured against: other engines in their best phrasing, and C by hand."""
+"""The competitors of streamjoin in benchmarks: other engines in their best phrasing, and C by hand."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The handshake join in lock step: its cycle-exact model, the same as a circuit, and what open tools make of that."""
+"""Handshake join in lock step: its cycle-exact model, the circuit, and its synthesis with open tools."""

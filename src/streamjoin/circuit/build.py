@@ -1,4 +1,4 @@
-"""From a design to a chip: RTLIL and Verilog, synthesis, place and route; measured, and kept by content."""
+"""From a design to a chip: RTLIL and Verilog, synthesis, place and route; measured, and cached by content."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def convert(part: Any, name: str, ports: dict[str, Any]) -> str:
     """A part as RTLIL, in a module of this name with these ports."""
 
     def without_reset(domain: str) -> ClockDomain:
-        """Registers begin as they are written into the chip."""
+        """Registers have initial values in the chip's configuration and need no reset."""
         return ClockDomain(domain, reset_less=True)
 
     named = {port: (signal, None) for port, signal in ports.items()}
@@ -112,7 +112,7 @@ def sources(spec: Spec, folder: Path, limit: float) -> list[Path]:
 
 
 def built(spec: Spec, target: Target, tell: Tell = lambda text: None, route: bool = True) -> dict[str, Any]:
-    """What synthesis and, unless told otherwise, place and route make of a circuit. Known results are read."""
+    """The results of synthesis and, by default, of place and route. Cached results are read."""
     target.family.check(spec.memory)
     text = text_of(spec.design(), shell=True)
     tools = {name: version(name) for name in (YOSYS, target.family.nextpnr)}
@@ -132,7 +132,7 @@ def built(spec: Spec, target: Target, tell: Tell = lambda text: None, route: boo
 
 
 def figures(spec: Spec) -> dict[str, Any]:
-    """What follows from the shape alone."""
+    """The figures that follow from the shape alone."""
     chain = spec.chain
     return {
         "cores": chain.cores,
@@ -146,7 +146,7 @@ def figures(spec: Spec) -> dict[str, Any]:
 
 
 def known(kind: str, parts: list[str], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """A result by its content: read if it is known, made and kept if it is not."""
+    """A result, cached by its content: read if it exists, otherwise made and kept."""
     content = hashlib.sha256("\0".join([str(FORMAT), kind, *parts]).encode()).hexdigest()
     folder, name = kept("circuits"), f"{kind}-{content[:32]}.json"
     if (data := folder.read(name)) is not None:
@@ -173,7 +173,7 @@ def _synthesised(text: str, target: Target) -> dict[str, Any]:
 
 
 def _cells(file: Path, target: Target) -> dict[str, int]:
-    """What the shell's module is made of, itself alone or with all that was flattened into it."""
+    """The cells of the shell's module, alone or with everything that was flattened into it."""
     modules = json.loads(file.read_text())["modules"]
     cells: dict[str, int] = modules.get(SHELL, modules.get(f"\\{SHELL}"))["num_cells_by_type"]
     return {

@@ -39,7 +39,7 @@ class Relay(Elaboratable):
 
 
 class Circuit(Elaboratable):
-    """The chain as it stands between two streams and whoever takes the results.
+    """The chain between two streams and the receiver of the results.
 
     r_valid, s_valid, r, s   the step that is offered: a tuple of r, of s, or of both, of which r is the earlier one
     ready                    it is taken in this cycle
@@ -71,7 +71,7 @@ class Circuit(Elaboratable):
 
     @property
     def inside(self) -> dict[str, Any]:
-        """What else can be looked at in a circuit that is not linked."""
+        """Further signals that can be observed in a circuit that is not linked."""
         counts = {f"count_{k}": count for k, count in enumerate(self.counts)}
         return {"throttle": self.throttle, "lost": self.lost, **counts}
 
@@ -118,7 +118,7 @@ class Circuit(Elaboratable):
         return launch_r, launch_s
 
     def _homes(self, m: Module, launch_r: Any, launch_s: Any) -> dict[str, Any]:
-        """Where tuples stay: dealt round robin, anew when the window is full, so that each takes the oldest's place."""
+        """Where tuples are stored: round robin; when the window is full, each replaces the oldest."""
         found, n = {}, self.design.chain.cores
         for side, launch, rows in (
             ("r", launch_r, self.design.chain.rows[0]),
@@ -147,7 +147,7 @@ class Circuit(Elaboratable):
             m.d.comb += [getattr(core, name).eq(signal) for name, signal in source.items()]
 
     def _entries(self, m: Module, launch_r: Any, launch_s: Any) -> None:
-        """What enters comes to the ends of the chain when the start does, and stays there until the next."""
+        """The tuples that enter reach the ends of the chain with the start signal, and stay there until the next."""
         cores, down = self.cores, self.design.chain.down
         for side, word, launch in (("r", self.r, launch_r), ("s", self.s, launch_s)):
             flag: Any = launch

@@ -12,7 +12,7 @@ LUT_RAM, BLOCK_RAM = "lutram", "blockram"
 
 @dataclass(frozen=True)
 class Family:
-    """How the tools are asked for a family, and what they call its parts."""
+    """How the tools are called for a family, and their names for its parts."""
 
     name: str
     nextpnr: str  # module of its package

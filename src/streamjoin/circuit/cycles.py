@@ -163,7 +163,7 @@ def merge(clock, parts, taken):
 
 @inner
 def compare(clock, parts, core, scanner, r, s, matches):
-    """A scanner compares two tuples; what matches comes to its FIFO some cycles later."""
+    """A scanner compares two tuples; a match reaches its FIFO some cycles later."""
     if r == NOTHING or s == NOTHING:
         return
     parts.compared[core] += 1
@@ -249,7 +249,7 @@ def start(clock, parts, r, s):
 
 @inner
 def admit(clock, given, out, throttled):
-    """The entrance: takes a step if one is offered, the last one is over and nobody throttles."""
+    """The entrance: takes a step if one is offered, the last one is over and no core throttles."""
     at = clock.cycle % MOST_LEVELS
     clock.starts[at, 0], clock.starts[at, 1] = STILL, STILL
     offered = False
@@ -301,7 +301,7 @@ def at_rest(clock):
 
 @njit(nogil=True, cache=True)
 def run(clock, parts, given, out):
-    """Lets cycles pass. Returns how many results came out; -1 if one was lost because a FIFO was full."""
+    """Simulates cycles. Returns the number of results; -1 if one was lost because a FIFO was full."""
     root = clock.cores * clock.scanners + clock.mergers - 1
     found = 0
     for row in range(given.until):

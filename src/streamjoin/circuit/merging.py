@@ -1,4 +1,4 @@
-"""Result FIFOs, and the mergers between them and the output. What a FIFO takes, its registers alone tell."""
+"""Result FIFOs, and the mergers between them and the output. Whether a FIFO accepts depends on its registers alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Fifo(Elaboratable):
         m = Module()
         enters, leaves = Signal(), Signal()
         m.d.comb += [leaves.eq(self.pop & self.valid), enters.eq(self.push & self.room)]
-        # Who pushes and who pops is known late in a cycle: everything else is computed for both cases before.
+        # Push and pop are known late in a cycle: everything else is computed for both cases before.
         with m.If(enters & ~leaves):
             m.d.sync += [self.count.eq(self.count + 1), self.valid.eq(1), self.room.eq(self.count != self.depth - 1)]
         with m.Elif(leaves & ~enters):

@@ -28,7 +28,7 @@ from streamjoin.plan.plan import Plan
 from streamjoin.windows import FOREVER, SINCE_EVER
 
 AT_ONCE = 256  # arrivals whose matches are noted together
-ROOM = 1 << 14  # results between two looks at them
+ROOM = 1 << 14  # results between two polls
 FOR_EVER = 1 << 62
 NO_TRACE = np.zeros((0, COUNTS), np.int64)
 
@@ -88,7 +88,7 @@ class Model:
     def feed(
         self, r: Array, s: Array, matches: Array, pause: Array | None = None, ready: Array | None = None
     ) -> tuple[Array, Array, Array]:
-        """Takes steps, and lets the clock run until all their results are out: places of r and s, and latencies.
+        """Takes steps, and runs the clock until all their results are out: places of r and s, and latencies.
 
         A latency is the number of cycles from the admission of the step in which the later of the two came in until the
         result was taken; -1 where that was before this call.
@@ -188,7 +188,7 @@ class LockStep(Engine):
         self._held = STILL  # an r that waits for the s that it may move with
 
     def start(self) -> None:
-        """There is the pushing thread alone."""
+        """Nothing to start: the model runs in the pushing thread."""
 
     def arrive(self, side: int, batch: Tuples) -> None:
         for begin in range(0, len(batch), AT_ONCE):
@@ -260,7 +260,7 @@ class LockStep(Engine):
         return left[0], left[1]
 
     def _meet(self) -> None:
-        """Lets all that is in the chain meet."""
+        """Finds the remaining pairs of the tuples in the chain."""
         if self._held != STILL:
             held, self._held = self._held, STILL
             self._step([held], [STILL])

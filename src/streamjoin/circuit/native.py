@@ -147,7 +147,7 @@ ACTIVITY = {
 
 @dataclass(frozen=True)
 class Native:
-    """What a compiled circuit showed, and how long it took."""
+    """The trace of a compiled circuit, and how long it took."""
 
     trace: Array
     compile_seconds: float

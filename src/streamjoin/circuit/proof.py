@@ -100,7 +100,7 @@ class Checker(Elaboratable):
 
 @dataclass(frozen=True)
 class Proof:
-    """What was looked for, and what was found."""
+    """A claim that was examined, and the outcome."""
 
     chain: Chain
     cycles: int
@@ -117,7 +117,7 @@ def tiny(chain: Chain, crossing: bool = True) -> Design:
 
 
 def prove(design: Design, cycles: int, once: bool = True, limit: float = 600.0) -> Proof:
-    """Looks at all inputs of so many cycles. `once`: that pairs come out once, too; else only that none is lost."""
+    """Examines all inputs of some cycles. `once`: checks that pairs come out once, too; else only that none is lost."""
     checker = Checker(design, once)
     with tempfile.TemporaryDirectory(prefix="streamjoin-circuit-") as name:
         folder = Path(name)

@@ -1,4 +1,4 @@
-"""Figures of circuits: clock and tuples/s against cores, latency, and what others published."""
+"""Figures of circuits: clock and tuples/s by number of cores, latency, and published figures of others."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ PUBLISHED = [
         "clock_mhz": "150 to 170",
     },
     {
-        "what": "the same circuit, windows of 1,000 dealt out among the cores",
+        "what": "the same circuit, windows of 1,000 divided among the cores",
         "source": "Teubner, Mueller: report, appendix A.5, figure 13",
         "cores": "1 to 200",
         "clock_mhz": "highest with 100 cores",
         "tuples_per_s": "less with 150 cores than with 100",
     },
     {
-        "what": "the same circuit, windows of 100 dealt out among the cores",
+        "what": "the same circuit, windows of 100 divided among the cores",
         "source": "Teubner, Mueller: SIGMOD 2011, table 1",
         "cores": "1, 2, 5, 10",
         "luts": "1.54, 1.59, 2.01, 2.78 % of the chip",
@@ -64,7 +64,7 @@ def scaling(
 ) -> dict[str, Any]:
     """Circuits of the same core in different numbers: size, clock, tuples/s, latency.
 
-    `window`: rows that are dealt out among the cores; None: each core adds a segment.
+    `window`: rows that are divided among the cores; None: each core adds a segment.
     """
     points = []
     for count in cores:

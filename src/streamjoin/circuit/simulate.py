@@ -1,4 +1,4 @@
-"""The circuit beside its model: the same steps through both, every cycle compared."""
+"""Simulates the circuit beside its model: the same steps through both, every cycle compared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Rows = Mapping[str, Sequence[int]]  # by column: values of whole numbers
 
 @dataclass(frozen=True)
 class Steps:
-    """What goes into a chain: tuples in steps, the pauses before them, and in which cycles results are taken."""
+    """The input of a chain: tuples in steps, the pauses before them, and the cycles in which results are taken."""
 
     rows_r: Rows
     rows_s: Rows

@@ -1,4 +1,4 @@
-"""What a circuit is asked for, in words, and the design that follows."""
+"""The specification of a circuit as text, and the design that follows from it."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Spec:
         return Design(self.chain, self.gates, layouts[0], layouts[1], self.memory)
 
     def with_cores(self, cores: int, window: tuple[int, int] | None = None) -> Spec:
-        """The same with another number of cores: windows grow with it, or are dealt out among them."""
+        """The same with another number of cores: windows grow with it, or are divided among them."""
         segment = -(-max(window) // cores) if window else self.segment
         return replace(self, cores=cores, segment=segment, window=window)
 

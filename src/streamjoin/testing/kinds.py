@@ -59,7 +59,7 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Kind:
-    """What is asked of the pairs.
+    """What becomes of the pairs.
 
     >>> Kind("left", take=Best(s("a"), k=2))
     Kind(how='left', take=min_by(s.a, k=2), aggregate=())

@@ -1,4 +1,4 @@
-"""What an expression means: a tree of `expressions.py` as a function of two rows, with Spark's meaning (ANSI off).
+"""The meaning of an expression: a tree of `expressions.py` as a function of two rows, as in Spark (ANSI off).
 
 It shares no code with the package. Integers are mathematically exact. What leaves Spark's type, 64 bits, or the range
 of a cast is noted, because there Spark and streamjoin part: Spark wraps, streamjoin answers rightly or raises.

@@ -1,4 +1,4 @@
-"""The moves of the scheduler, compiled: one schedule after the other, from a seed to what was wrong with it.
+"""The moves of the scheduler, compiled: runs one schedule after the other, from a seed to its failures.
 
 See `scheduler.py`.
 """
@@ -152,7 +152,7 @@ def feed(plan, state, out, k, direction):
 
 @njit
 def look_round(plan, state, k):
-    """Tells a node what it may know of its neighbours.
+    """Copies what a node may know of its neighbours into its state.
 
     There may be more room than it has noticed, never less: it alone fills the queue. Loads may be old ones.
     """

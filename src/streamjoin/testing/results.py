@@ -187,7 +187,7 @@ def total(values: Sequence[Any]) -> Any:
 
 
 def may_come_out(found: Result, window: Window, how: str, take: Take, progress: Progress) -> bool:
-    """Whether a row can be known, once streams have come that far: nothing that may follow could change it.
+    """Whether a row is final at this progress of the streams: nothing that may follow could change it.
 
     A pair, and a row of semi, are known when they are found. All else waits.
     """
