@@ -51,6 +51,9 @@ class Picture:
         shape = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="3"'
         self._parts.append(f'<rect class="{style}" {shape}/>')
 
+    def window(self, begin: float, end: float, y: float) -> None:
+        self.bar(begin, y - 9, end - begin, 18, "window")
+
     def circle(self, x: float, y: float, style: str, radius: float = 7) -> None:
         self._parts.append(f'<circle class="{style}" cx="{x:g}" cy="{y:g}" r="{radius:g}"/>')
 
@@ -132,7 +135,7 @@ def left() -> Picture:
     ):
         y = picture.lane(k, f"user {k + 1}", rows)
         if bought:
-            picture.bar(at(bought - 30), y - 9, at(bought) - at(bought - 30), 18, "window")
+            picture.window(at(bought - 30), at(bought), y)
             picture.r(at(bought), y, str(bought), bool(shown))
         for label, when in shown.items():
             picture.s(at(when), y, label, bool(bought))
@@ -151,7 +154,7 @@ def as_of() -> Picture:
     picture.heads("symbol x", "time", 'take="backward"')
     for k, (trade, best, row) in enumerate([(10, 7, "10, bid 4.9"), (20, None, "20, null")]):
         y = picture.lane(k, f"trade at {trade}", [row])
-        picture.bar(at(trade - 5), y - 9, at(trade) - at(trade - 5), 18, "window")
+        picture.window(at(trade - 5), at(trade), y)
         for quote in (3, 7, 24):
             picture.s(at(quote), y, str(quote), quote == best)
         picture.r(at(trade), y, str(trade), best is not None)
@@ -170,7 +173,7 @@ def anti() -> Picture:
     picture.heads("same machine", "second", 'how="anti"')
     for machine, beat in ((1, 30), (2, None)):
         y = picture.lane(machine - 1, f"machine {machine}", [] if beat else ["machine 2"])
-        picture.bar(at(0), y - 9, at(60) - at(0), 18, "window")
+        picture.window(at(0), at(60), y)
         picture.r(at(0), y, "0", beat is not None)
         if beat:
             picture.s(at(beat), y, str(beat))
@@ -190,7 +193,7 @@ def aggregate() -> Picture:
     quotes = {3: "4.5", 7: "4.9", 24: "6.1"}
     for k, (trade, row) in enumerate([(10, "n 2, low 4.5, mean 4.7"), (20, "n 1, low 6.1, mean 6.1")]):
         y = picture.lane(k, f"trade at {trade}", [row])
-        picture.bar(at(trade - 10), y - 9, at(trade + 10) - at(trade - 10), 18, "window")
+        picture.window(at(trade - 10), at(trade + 10), y)
         for quote, bid in quotes.items():
             picture.s(at(quote), y, bid, abs(quote - trade) <= 10)
         picture.r(at(trade), y, str(trade))
