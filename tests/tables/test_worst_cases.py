@@ -17,7 +17,8 @@ import pytest
 import streamjoin as sj
 from profiles import SOAK
 from streamjoin.bench.jobs import JOBS
-from streamjoin.tables import tasks, whole
+from streamjoin.tables import join as joining
+from streamjoin.tables import tasks
 
 N = 20_000
 BLOCK = 500
@@ -167,7 +168,7 @@ def bound(results: int) -> float:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_a_shape_is_not_searched_pair_by_pair(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole, "SMALL", 0)
+    monkeypatch.setattr(joining, "SMALL", 0)
     sides = {}
     for seed, side in enumerate("rs"):
         random = np.random.default_rng(seed)
@@ -200,7 +201,7 @@ def test_a_job_of_the_benchmark_is_not_searched_pair_by_pair(name: str) -> None:
 def test_no_task_of_a_job_has_much_more_than_its_share(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither where a key has many rows nor where few rows have all the partners."""
     monkeypatch.setattr(tasks, "WORTH", 1)
-    monkeypatch.setattr(whole, "SMALL", 0)
+    monkeypatch.setattr(joining, "SMALL", 0)
     job, stats = JOBS[name], dict[str, Any]()
     inputs = job.inputs(N)
     sj.join(inputs.r, inputs.s, on=job.on, within=inputs.within, time=("t", "u"), workers=2, stats=stats)

@@ -16,7 +16,8 @@ from itertools import combinations
 
 import numpy as np
 
-from streamjoin.plan.statistics import SAMPLE, Dimension, between, share
+from streamjoin.codegen.records import Array
+from streamjoin.plan.statistics import SAMPLE, Dimension, share
 
 SWEEP, TREE, SCAN = "sweep", "tree", "scan"
 LOW, HIGH, BOTH = 0, 1, 2  # what the rows of s are sorted by, for a tree: their low ends, their high ends, points
@@ -120,13 +121,13 @@ def _sweeps(tables: Tables) -> Iterator[Shape]:
 
 def _sweep(tables: Tables, swept: int | None, cuts: list[_Strip]) -> Shape:
     dimensions, strips = tables.dimensions, tuple(cut.axis for cut in cuts)
-    offsets, left, passes = math.prod(cut.strips for cut in cuts), math.prod(cut.share for cut in cuts), 1
+    offsets, left, passes = math.prod(cut.strips for cut in cuts), 1.0, 1
     hash_bits, strip_bits = _hash_bits(tables), sum(strip.bits for strip in strips)
     axis = None
     if swept is not None:
         dimension = dimensions[swept]
         axis = _axis(dimension, swept, min(62 - hash_bits - strip_bits, BITS))
-        left *= dimension.swept
+        left = dimension.swept * _left(dimension, cuts)
         passes = 2 - (dimension.is_point("r") or dimension.is_point("s"))
     rest = strip_bits + (axis.bits if axis else 0)
 
@@ -163,13 +164,36 @@ def _axis(dimension: Dimension, d: int, most_bits: int) -> Axis:
     return Axis(d, low, ((1 << bits) - 1) / (high - low), bits)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Strip:
-    """A dimension cut into strips: how many of them partners can lie in, and which part of all pairs that leaves."""
+    """A dimension cut into strips: in which ones partners can lie, and which part of all pairs that leaves."""
 
     axis: Axis
-    strips: int
+    back: int
+    forth: int
     share: float
+    cells: tuple[Array, Array]  # of the samples
+
+    @property
+    def strips(self) -> int:
+        return self.back + self.forth + 1
+
+    def near(self, r: Array, s: Array) -> Array:
+        """Which pairs of the samples lie in strips where partners can be."""
+        apart: Array = self.cells[1][s] - self.cells[0][r]
+        return (-self.back <= apart) & (apart <= self.forth)
+
+
+def _left(dimension: Dimension, cuts: list[_Strip]) -> float:
+    """Of the pairs that a sweep along a dimension visits, which part is left by strips of others.
+
+    As many as of all pairs, or as of those of the sample: strips of a column that goes with the swept one leave more.
+    """
+    if not cuts:
+        return 1.0
+    r, s = dimension.met
+    left = np.logical_and.reduce([cut.near(r, s) for cut in cuts])
+    return max(math.prod(cut.share for cut in cuts), int(left.sum()) / (len(left) + 1))
 
 
 def _strip(dimension: Dimension, d: int) -> _Strip | None:
@@ -191,8 +215,10 @@ def _strip(dimension: Dimension, d: int) -> _Strip | None:
         if end is not None
     )
     back, forth = int((s_high - s_low).max(initial=0)), int((r_high - r_low).max(initial=0))
-    inside = max(between(s_low, r_low - back, r_low + forth, "left"), 0.5) / max(len(r_low) * len(s_low), 1)
-    found = _Strip(axis, back + forth + 1, inside)
+    r_cells, s_cells = np.sort(r_low), np.sort(s_low)
+    near = s_cells.searchsorted(r_cells + forth, "right") - s_cells.searchsorted(r_cells - back)
+    inside = max(int(near.sum()), 0.5) / max(len(near) * len(s_cells), 1)
+    found = _Strip(axis, back, forth, inside, (r_low, s_low))
     return found if found.strips <= MOST_STRIPS and found.share <= USEFUL else None
 
 
@@ -253,6 +279,6 @@ def _limit(dimension: Dimension, d: int, end: int, rows: int) -> Axis | None:
     sample = dimension.sample[1][end]
     assert sample is not None
     apart = np.diff(np.unique(np.compress(np.isfinite(sample), sample))) * axis.scale
-    if len(apart) and float(np.quantile(apart, 0.1)) < CROWDED * rows / SAMPLE:
+    if len(apart) and float(np.quantile(apart, 0.1)) < CROWDED * rows / max(len(sample), SAMPLE):
         return None
     return axis.turned() if end == HIGH else axis

@@ -10,7 +10,10 @@ import numpy as np
 
 from streamjoin.codegen.records import Array
 
-SAMPLE = 512  # rows of a side, of which all pairs are looked at
+SAMPLE = 512  # rows of a side, at least, and those of which all pairs are looked at
+PART = 1 << 10  # rows for one of the sample,
+MOST = 1 << 13  # which has so many at most
+MET = 1 << 12  # pairs of a sample that are looked at, at most
 KEYS = 4096  # rows of a side whose key hashes are counted
 MARGIN = 0.05  # part of its length by which an axis extends beyond the sample
 
@@ -74,8 +77,10 @@ class Dimension:
 
     @cached_property
     def parts(self) -> tuple[Array, Array]:
-        """Of all pairs of the sample: does r begin before s ends, and s before r ends?"""
-        (r_low, r_high), (s_low, s_high) = self.sample
+        """Of all pairs of some of the sample: does r begin before s ends, and s before r ends?"""
+        (r_low, r_high), (s_low, s_high) = (
+            tuple(None if end is None else end[:: -(-len(end) // SAMPLE) or 1] for end in ends) for ends in self.sample
+        )
         return _below(r_low, s_high), _below(s_low, r_high).T
 
     @cached_property
@@ -86,10 +91,28 @@ class Dimension:
     @cached_property
     def swept(self) -> float:
         """The part of all pairs that forward scans visit: more than overlap if intervals end before they begin."""
+        r, s = self.sample
+        pairs = _length(r) * _length(s)
+        return max(self._visits[2], 0.5) / pairs if pairs else 0.0
+
+    @property
+    def met(self) -> tuple[Array, Array]:
+        """Pairs that forward scans visit, as numbers of rows of the sample, evenly picked if there are many."""
+        (order_s, inside_r), (order_r, inside_s), count = self._visits
+        picks = np.arange(min(count, MET)) * count // max(min(count, MET), 1)
+        in_r = int(inside_r[1].sum())
+        r, place_s = _visited(inside_r, picks[picks < in_r])
+        s, place_r = _visited(inside_s, picks[picks >= in_r] - in_r)
+        return np.concatenate([r, order_r[place_r]]), np.concatenate([order_s[place_s], s])
+
+    @cached_property
+    def _visits(self) -> tuple[tuple[Array, _Ranges], tuple[Array, _Ranges], int]:
+        """What forward scans over the sample visit: each side's rows in order, and where the other's intervals lie."""
         (r_low, r_high), (s_low, s_high) = (_ended(ends) for ends in self.sample)
-        pairs = len(r_low) * len(s_low)
-        inside = between(s_low, r_low, r_high, "left") + between(r_low, s_low, s_high, "right")
-        return max(inside, 0.5) / pairs if pairs else 0.0
+        order_r, order_s = np.argsort(r_low), np.argsort(s_low)
+        inside_r = _ranges(s_low[order_s], r_low, r_high, "left")
+        inside_s = _ranges(r_low[order_r], s_low, s_high, "right")
+        return (order_s, inside_r), (order_r, inside_s), int(inside_r[1].sum() + inside_s[1].sum())
 
     @cached_property
     def span(self) -> tuple[float, float]:
@@ -125,25 +148,45 @@ class Dimension:
 
 
 def _sample(ends: Ends) -> Sample:
-    low, high = (None if end is None else end.floats(picked(len(end), SAMPLE)) for end in ends)
+    low, high = (None if end is None else end.floats(picked(len(end), _sampled(len(end)))) for end in ends)
     return low, high
+
+
+def _sampled(rows: int) -> int:
+    """How many rows a sample has: of more rows fewer pairs match, and a sample should show some of them.
+
+    >>> _sampled(1000), _sampled(1_000_000), _sampled(10_000_000)
+    (512, 976, 8192)
+    """
+    return min(max(rows // PART, SAMPLE), MOST)
+
+
+def _length(sample: Sample) -> int:
+    low, high = sample
+    return len(low if low is not None else high if high is not None else ())
 
 
 def _ended(sample: Sample) -> tuple[Array, Array]:
     """Where the sample's intervals begin and end; infinite where they are unbounded."""
-    low, high = sample
-    n = len(low if low is not None else high if high is not None else ())
+    (low, high), n = sample, _length(sample)
     return np.full(n, -np.inf) if low is None else low, np.full(n, np.inf) if high is None else high
 
 
-def between(values: Array, low: Array, high: Array, side: Literal["left", "right"]) -> int:
-    """How many values lie between lower and upper bounds, over all of these; "right": a lower one lies outside.
+_Ranges = tuple[Array, Array]  # of sorted values: where each begins, and how many are in it
 
-    >>> between(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0]), np.array([2.0, 0.0]), "left")
-    2
-    """
-    values = np.sort(values)
-    return int(np.maximum(values.searchsorted(high, "right") - values.searchsorted(low, side), 0).sum())
+
+def _ranges(values: Array, low: Array, high: Array, side: Literal["left", "right"]) -> _Ranges:
+    """Which of some sorted values lie between lower and upper bounds; "right": what equals a lower one lies outside."""
+    begin = values.searchsorted(low, side)
+    return begin, np.maximum(values.searchsorted(high, "right") - begin, 0)
+
+
+def _visited(ranges: _Ranges, picks: Array) -> tuple[Array, Array]:
+    """Of all members of the ranges, one behind the other, these: the number of the range, and the member."""
+    begin, count = ranges
+    behind = np.cumsum(count)
+    own = behind.searchsorted(picks, "right")
+    return own, begin[own] + picks - (behind - count)[own]
 
 
 def _below(low: Array | None, high: Array | None) -> Array:
