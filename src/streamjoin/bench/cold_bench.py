@@ -64,7 +64,7 @@ def _process(kind: str, predicate: int, tables: str, folder: str) -> tuple[float
         raise StreamjoinError(f"the first {kind} failed: {done.stderr[-2000:]}")
     answer, expected = json.loads(done.stdout), _expected(predicate)
     if answer["found"] != expected:
-        raise StreamjoinError(f"wrong result: {answer['found']} pairs, a look at all of them finds {expected}")
+        raise StreamjoinError(f"wrong result: {answer['found']} pairs, a nested loop finds {expected}")
     return seconds, int(answer["compiled"])
 
 

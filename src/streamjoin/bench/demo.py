@@ -40,7 +40,7 @@ def run(
     workers: int | str = "auto",
     observe: Callable[[Join], None] = lambda join: None,
 ) -> dict[str, Any]:
-    """Joins so many tuples of each stream and verifies the result. `report` gets the stage, the progress, and
+    """Joins this many tuples of each stream and verifies the result. `report` gets the stage, the progress, and
     the figures of the join. `observe` gets the join before its first tuple.
 
     Workers hand out results a little after a push; the last ones are there when the join is closed.

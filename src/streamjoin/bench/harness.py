@@ -47,7 +47,7 @@ def papers_join(**options: Any) -> Join:
 
 
 def check(r: Array, s: Array, sources: list[Source], numbers: range, window: int, equality: bool = False) -> None:
-    """Compares the partners that were found for some r tuples with those that a look at every s tuple finds."""
+    """Compares the partners that were found for some r tuples with those that a nested loop finds."""
     sample = [column[numbers.start : numbers.stop : numbers.step] for column in sources[0].sent()]
     expected = partners((sample[0], sample[1], sample[2]), sources[1].sent(), window, equality)
     for number, wanted in zip(numbers, expected, strict=True):
@@ -155,7 +155,7 @@ class BareJoin:
 
 
 class FilledJoin:
-    """A live join, with rows, whose windows hold so many tuples of each of the sources."""
+    """A live join, with rows, whose windows hold this many tuples of each source."""
 
     def __init__(self, sources: list[Source], tuples: int, **options: Any) -> None:
         self.join, self._sources = papers_join(**options), sources

@@ -18,7 +18,7 @@ from streamjoin.papers import BAND, HALF_WIDTH, MICROSECONDS, Array, Source
 COLUMNS: Mapping[str, tuple[str, str, str]] = MappingProxyType({"r": ("t", "x", "y"), "s": ("u", "a", "b")})
 RATE = 500  # rows per second of the jobs whose time is a time of arrival
 STEP = MICROSECONDS // RATE
-MANY_WINDOWS = 8  # from so many windows on, peers put the time into buckets, too
+MANY_WINDOWS = 8  # from this many windows on, peers put the time into buckets, too
 PARTNERS = 6  # results per row, where a generator can choose
 
 

@@ -228,7 +228,7 @@ def _latency(
 
 
 def handshake_average(nodes: int, length: float) -> float:
-    """The average latency of a chain of so many nodes with equal windows: section 3.1 with discrete positions.
+    """The average latency of a chain of this many nodes with equal windows: section 3.1 with discrete positions.
 
     A tuple moves from node to node every 1/nodes of the window. Positions are simulated: r entered at 0, s before it.
 
@@ -253,7 +253,7 @@ def handshake_average(nodes: int, length: float) -> float:
 
 
 def _order(seconds: float, rate: float, window: str, report: Report) -> dict[str, Any]:
-    """The price of punctuations and of ordered output, with rows put together.
+    """The price of punctuations and of ordered output, with rows materialised.
 
     Three whole joins with full windows take turns of half a second, each until its queues are empty again: what the
     machine does to one it does to all. The median of the ratios within a round of turns tells the price.

@@ -37,7 +37,7 @@ class _Rows(FilledJoin):
 
 
 class _Pairs:
-    """The same with pairs of numbers, and nothing put together."""
+    """The same with pairs of numbers, and no rows materialised."""
 
     def __init__(self, work: Workload, access: str, sources: list[Source]) -> None:
         self._sources = sources
@@ -97,7 +97,7 @@ def rows(
 
 
 def _check(found: list[pa.RecordBatch], sources: list[Source], numbers: range, window: int, on: str) -> None:
-    """Raises unless some r tuples have the partners that a look at every s tuple finds, with their values."""
+    """Raises unless some r tuples have the partners that a nested loop finds, with their values."""
     table = pa.Table.from_batches(found)
     columns = {name: _plain(np.asarray(table[name].to_numpy())) for name in ("ts_r", *NAMES["r"], "ts_s", *NAMES["s"])}
     r, s = (source.sent() for source in sources)

@@ -316,7 +316,7 @@ def _fingerprint(pairs: pa.Table) -> tuple[int, int]:
 
 
 def _floor(r: Any, s: Any) -> Any:
-    """Both streams through a stateful Python operator that keeps a number and hands out nothing."""
+    """Both streams through a stateful Python operator that keeps a number and outputs nothing."""
     from streamjoin.bench.spark_peers import Nothing
 
     both = r.selectExpr("CAST(n % 2 AS INT) AS key", "n").union(s.selectExpr("CAST(m % 2 AS INT) AS key", "m AS n"))

@@ -29,7 +29,7 @@ class Files:
 
 
 def window_files(folder: Path, window: int, arrivals: int, batches: int, seconds: int) -> Files:
-    """Windows of so many tuples per side, filled in strips, then arrivals of both sides at the same rate."""
+    """Windows of this many tuples per side, filled in strips, then arrivals of both sides at the same rate."""
     pieces: dict[str, list[pa.Table]] = {}
     for side in "rs":
         filled = [

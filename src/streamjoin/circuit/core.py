@@ -22,7 +22,7 @@ MEMORIES = {LUT_RAM: "distributed", "registers": "registers", BLOCK_RAM: "block"
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a tuple: so many bits of a whole number."""
+    """A column of a tuple: an integer of a number of bits."""
 
     name: str
     bits: int
@@ -34,7 +34,7 @@ class Layout:
     """The bits of a tuple: is there one, its number, its columns."""
 
     columns: tuple[Column, ...]
-    payload: int  # bits of its number, by which whoever fed it knows the row
+    payload: int  # bits of its number, by which the driver finds the row
 
     @property
     def width(self) -> int:

@@ -117,7 +117,7 @@ class Model:
         return places_r, places_s, np.where(came < 0, -1, cycles - came)
 
     def trace(self, r: Array, s: Array, matches: Array, pause: Array, ready: Array, cycles: int) -> Array:
-        """What the circuit must show in each of so many cycles, by the columns of `cycles.py`."""
+        """What the circuit must show in each of this many cycles, by the columns of `cycles.py`."""
         fifos = self.chain.leaves + len(self.chain.mergers)
         given = Input(r, s, pause, ready, matches, cycles, False)
         room: Array = np.empty((3, cycles), np.int64)

@@ -1,4 +1,4 @@
-"""Bounded proofs about small chains: for all inputs of so many cycles no result is lost, and every pair comes out once.
+"""Bounded proofs about small chains: for all inputs of some cycles no result is lost, and every pair is output once.
 
 The circuit itself is checked, not its model. One r and one s of the solver's choice are marked; a checker beside the
 circuit follows the windows by counting and says `bad` when
@@ -171,7 +171,7 @@ def design_of(claim: Claim, cores: int, segment: int, scanners: int = 2) -> Desi
 
 
 def prove_all(cores: int, segment: int, cycles: int, limit: float, scanners: int = 2) -> list[dict[str, Any]]:
-    """All claims about the chain as it is, for so many cycles; and all faults, which must be found."""
+    """All claims about the chain as it is, for this many cycles; and all faults, which must be found."""
     found = []
     for claim in CLAIMS:
         design = design_of(claim, cores, segment, scanners)

@@ -221,7 +221,7 @@ def _without_views(table: pa.Table) -> pa.Table:
 
 
 class _NdjsonWriter:
-    """One object per line, put together column by column: exact numbers, few values pass through Python."""
+    """One object per line, assembled column by column: exact numbers, few values pass through Python."""
 
     def __init__(self, sink: Any, schema: pa.Schema) -> None:
         self._sink = sink

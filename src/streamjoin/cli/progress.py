@@ -29,7 +29,7 @@ SPARKS = 40  # points of a curve
 
 
 class Stage(Protocol):
-    """Begins a stage of the work, of so many steps if known; what it returns counts the steps done."""
+    """Begins a stage of the work, with a number of steps if known; returns a function that counts the steps done."""
 
     def __call__(self, text: str, steps: int | None = None) -> Callable[[int], None]: ...
 

@@ -66,7 +66,7 @@ class Window:
         return opencl().enqueue_nd_range_kernel(self.queue, self._kernel, (count,), None)
 
     def parts(self, most: int) -> Iterator[tuple[list[Any], int, int, int]]:
-        """The live words, at most so many at a time: arrays on the device, place there, place in the stream, count."""
+        """The live words, in pieces of limited size: arrays on the device, place there, place in the stream, count."""
         turn = self.fifo.capacity // WORD
         most = min(most, PART) if self.placement == "parts" else most
         for first, stop in self.fifo.ranges():
@@ -147,7 +147,7 @@ class Bitmap:
         self._mapped: Any = None
 
     def make_room(self, words: int) -> None:
-        """Makes room for so many words of results. The bitmap is free."""
+        """Makes room for this many words of results. The bitmap is free."""
         if words <= self._room:
             return
         cl, self._room = opencl(), 1 << (words - 1).bit_length()

@@ -86,7 +86,7 @@ class Hells(Engine):
         return len(self.windows[0].fifo), len(self.windows[1].fifo)
 
     def admit(self, side: int, count: int) -> int:
-        """How many of so many arrivals can be taken without waiting."""
+        """The number of these arrivals that can be taken without waiting."""
         words = max(len(self.windows[1 - side].fifo) // WORD, 1)
         probes, part = tiles(count or 1, words, MOST_PROBES, self._words)
         return min(count, self._homes[1 - side].qsize() * part // words * probes)

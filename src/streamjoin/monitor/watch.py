@@ -109,7 +109,7 @@ def open_recording(path: str | Path) -> TextIO:
 
 
 def replay(path: Path, run: Run, speed: float, over: Callable[[], bool] = lambda: False) -> None:
-    """Adds the samples of a recording to a run, as far apart as they were, so many times as fast, until `over()`."""
+    """Adds the samples of a recording to a run at the original pace, or a multiple of it, until `over()`."""
     begun = None
     for line in read_recording(path):
         if "run" in line:

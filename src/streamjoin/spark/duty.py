@@ -1,6 +1,7 @@
 """Which results of a join one Spark operator outputs, and about which tuples it decides.
 
-Whoever decides about a tuple must see all its partners: that side's tuples have one home, the cell that owns them.
+The cell that decides about a tuple must see all its partners. So that side's tuples have one home, the cell that owns
+them.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ class Router:
 
 
 def shape(cells: int, rate_r: float = 1.0, rate_s: float = 1.0) -> tuple[int, int]:
-    """Rows and columns of a grid of so many cells with the fewest copies: the slower stream is copied more often.
+    """Rows and columns of the grid of this many cells with the fewest copies: the slower stream is copied more often.
 
     >>> shape(12), shape(12, rate_r=9, rate_s=1), shape(2)
     ((4, 3), (12, 1), (2, 1))
@@ -167,7 +167,7 @@ def shape(cells: int, rate_r: float = 1.0, rate_s: float = 1.0) -> tuple[int, in
 
 
 def default_split(cells: int) -> int:
-    """Into how many cells one key or bucket is cut: about the root of all, with few copies and few cells left over.
+    """The number of cells that share one key or bucket: about the root of all, with few copies and few cells left over.
 
     >>> [default_split(cells) for cells in (1, 2, 3, 4, 6, 7, 8, 16, 64, 200)]
     [1, 2, 3, 2, 2, 3, 4, 4, 8, 12]
@@ -194,7 +194,7 @@ class Axis:
 def homes(kind: str, cells: int, split: int | None, owners: tuple[bool, bool], axis: Axis | None = None) -> Router:
     """A router by hash, by buckets, or a grid, in which a tuple of the sides `owners` goes to one cell: its home.
 
-    Whoever decides about a tuple must see all its partners. So only the other side is copied; if both sides have
+    The cell that decides about a tuple must see all its partners. So only the other side is copied; if both sides have
     homes, nothing is, and tuples of one key stay together.
 
     >>> router = homes("hash", 8, None, (True, False))
@@ -216,7 +216,7 @@ def homes(kind: str, cells: int, split: int | None, owners: tuple[bool, bool], a
 def divide(
     kind: str, cells: int, split: int | None, rates: tuple[float, float], width: float, dimension: int
 ) -> Router:
-    """The router of a kind over about so many cells: groups of `split` cells each, never more cells than asked for."""
+    """The router of a kind over about this many cells: groups of `split` cells each, never more cells than requested."""
     if kind == "grid":
         return Router("grid", 1, *shape(cells, *rates))
     each = min(split or default_split(cells), cells)

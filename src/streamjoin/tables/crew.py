@@ -72,9 +72,10 @@ class Crew:
         return results
 
     def sides(self, function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], rows: Sequence[int]) -> list[T]:
-        """The results for two sides of so many rows, given a crew: side by side if they are small, or else in turn.
+        """The results of a function for two sides with these numbers of rows; the function gets a crew.
 
-        Each step on small sides is over before other threads have begun with a part of it.
+        Small sides run in parallel, others one after the other: each step on small sides is over before other threads
+        could begin with a part of it.
         """
         if self.workers > 1 and max(rows) <= SIDE and (min(rows) > max(rows) // 2 or max(rows) < 2 * PART):
             return self.each(function, [(*task, ALONE) for task in tasks])

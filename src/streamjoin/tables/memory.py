@@ -14,7 +14,7 @@ SMALL = 1 << 16  # bytes that NumPy allocates as quickly
 
 
 def room(n: int, dtype: npt.DTypeLike = np.float64) -> Array:
-    """An array of so many values, whatever they are.
+    """An uninitialised array of this many values.
 
     >>> room(3, np.uint32).dtype, len(room(100_000))
     (dtype('uint32'), 100000)

@@ -115,7 +115,7 @@ class StreamedJoin:
             yield rows[0][r], rows[1][s]
 
     def _expire(self, engine: Engine, side: int, place: int, opposite: int) -> None:
-        """A side has come to a place, when so many rows of the other had come."""
+        """A side has reached a place; this many rows of the other side had arrived by then."""
         horizon = self.plan.window.horizon(SIDES[side], place, opposite)
         if side == 0:
             engine.expire((SINCE_EVER, horizon), (place, opposite))

@@ -12,7 +12,7 @@ WIDTHS = (1, 2, 4, 8)  # bytes
 
 
 class Move(Record):
-    """A column to be taken: values of so many bytes, from where, to where."""
+    """A column to be taken: the size of its values, the source and the target."""
 
     width: Word
     source: Address

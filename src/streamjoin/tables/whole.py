@@ -92,9 +92,9 @@ def prepared(plan: Plan, tables: dict[str, pa.Table], workers: Crew) -> Prepared
 class WholeJoin:
     """One join of two tables.
 
-    `_search` is the seam for whoever needs less than rows: its callback gets the positions of some pairs in the order
-    of both sides, in several threads at once, and may count them or mark them; `layout.Sorted.numbers` has the rows of
-    the tables at these positions. The arrays are overwritten afterwards.
+    `_search` serves callers that need less than rows: its callback gets the positions of some pairs in the order of
+    both sides, in several threads at once, and may count or mark them; `layout.Sorted.numbers` has the rows of the
+    tables at these positions. The arrays are overwritten afterwards.
     """
 
     def __init__(self, plan: Plan, tables: dict[str, pa.Table], workers: Crew) -> None:

@@ -235,7 +235,7 @@ class StreamJoin:
                     assert known or self._hopeless(found[key]), f"{key} came out too early, at {reached}"
 
     def progress(self, steps: int) -> Progress:
-        """How far the streams have come after so many steps."""
+        """How far the streams have come after this many steps."""
         rows, marks = {"r": 0, "s": 0}, {"r": -math.inf, "s": -math.inf}
         for step in self.steps[:steps]:
             match step:

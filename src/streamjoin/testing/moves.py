@@ -32,7 +32,7 @@ MISSED = 1  # a pair in the window has not met
 DOUBLED = 2  # a pair has met twice
 STUCK = 4  # nothing moves, yet messages are left
 LEFT = 8  # a window is not empty, or tuples are still said to be needed
-NO_ROOM = 16  # a message was sent into a full queue, or to nobody
+NO_ROOM = 16  # a message was sent into a full queue, or has no receiver
 ASTRAY = 32  # a window is not all of the node's own tuples between the last drop and the last insert
 FREED = 64  # a tuple was needed that the node had given up (needed_from): a runtime may have overwritten it
 HALF = 128  # a step said WAIT and had changed something
@@ -298,7 +298,7 @@ def choose(plan, state, wheel):
 
 @njit
 def run(protocol, plan, state, out, seed, log):
-    """One schedule, until nothing moves even if everybody looks. Returns its failures."""
+    """Runs one schedule until no node moves even after all have looked. Returns its failures."""
     wheel = np.empty(8 * NODES * MOVES, np.int64)
     state.random, state.careless = seed, 1
     for _ in range(MOST_ROUNDS):

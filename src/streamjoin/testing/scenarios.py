@@ -74,7 +74,7 @@ def time_window(rng: Random, batches: Sequence[Batch], counts: tuple[int, int]) 
 
 
 def row_window(rng: Random, batches: Sequence[Batch], counts: tuple[int, int]) -> Window:
-    """The earlier tuple is among the last so many of its stream when the batch of the later one arrives."""
+    """The earlier tuple is among the last n of its stream when the batch of the later one arrives."""
     last = (rng.choice([1, 2, 3, 5, 8]), rng.choice([1, 2, 3, 5, 8]))
     eligible, come = np.zeros(counts, bool), [0, 0]
     for side, first, stop in batches:
@@ -134,7 +134,7 @@ class Driver:
         self.gone[side] = max(gone, self.gone[side])
 
     def entries(self, batch: Batch) -> list[int]:
-        """Where a batch enters: stripees are dealt in turns where there is more than one place."""
+        """Where a batch enters: stripes are dealt in turns where there is more than one place."""
         entries = self.topology.entries[batch.side]
         return [entries[batch.first // self.stripe % len(entries)]]
 

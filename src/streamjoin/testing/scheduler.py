@@ -156,7 +156,7 @@ class Case:
 
 
 class Bench:
-    """A schedule that is directed by hand. Everybody knows everything."""
+    """A schedule that is directed by hand. All nodes have up-to-date information."""
 
     def __init__(self, case: Case) -> None:
         self.protocol, self.plan, self.state = case.protocol, case.plan, np.array([case.begin])[0]
@@ -171,7 +171,7 @@ class Bench:
         return bool(rest(self.protocol, self.plan, self.state, OUT, node))
 
     def finish(self) -> int:
-        """Everybody in turn, until nothing moves. Returns the failures of the whole run."""
+        """Lets all nodes move in turn until nothing moves. Returns the failures of the whole run."""
         moved = True
         while moved:
             moved = False

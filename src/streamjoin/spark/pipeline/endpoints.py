@@ -156,7 +156,7 @@ def _kafka(option: str, word: str, options: dict[str, str]) -> Endpoint:
 SETTINGS = {
     "rate": "1000",  # tuples per second of stream time
     "tuples": "",  # how many in all; none: it never ends
-    "batch": "",  # at most so many in one micro-batch; else one second of stream time
+    "batch": "",  # the most in one micro-batch; by default those of one second of stream time
     "pace": "live",  # or fast: as quickly as they are taken
     "seed": "0",
     "highest": "10000",  # the largest value of the integer column
