@@ -216,7 +216,7 @@ def homes(kind: str, cells: int, split: int | None, owners: tuple[bool, bool], a
 def divide(
     kind: str, cells: int, split: int | None, rates: tuple[float, float], width: float, dimension: int
 ) -> Router:
-    """The router of a kind over about this many cells: groups of `split` cells each, never more cells than requested."""
+    """The router of a kind over about this many cells: groups of `split` cells each, never more than requested."""
     if kind == "grid":
         return Router("grid", 1, *shape(cells, *rates))
     each = min(split or default_split(cells), cells)
