@@ -120,12 +120,12 @@ class BareJoin:
         self.engine.arrive(side, batch)
 
     def passed(self, side: int, time: int) -> None:
-        """A stream has come to a time: what has expired of the other one goes."""
+        """A stream has reached a time: expired tuples of the other one are dropped."""
         horizon = self.plan.window.horizon(SIDES[side], time, 0)
         self.engine.expire((SINCE_EVER, horizon) if side == 0 else (horizon, SINCE_EVER), (0, 0))
 
     def take(self, side: int, table: Any, first: int) -> None:
-        """The next tuples of a stream, numbered from `first`; what they let expire goes."""
+        """The next tuples of a stream, numbered from `first`; tuples that expire are dropped."""
         batch = self.prepared(side, table, first)
         self.arrive(side, batch)
         self.passed(side, int(batch.at[0]))

@@ -88,7 +88,7 @@ class Scan:
         self.pairs = self._join.results
 
     def _probe(self) -> None:
-        """The probes arrive and are forgotten."""
+        """The probes arrive and are dropped."""
         self._join.arrive(0, self._probes)
         self._join.engine.expire((FOREVER, SINCE_EVER), (0, 0))
 

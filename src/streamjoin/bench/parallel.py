@@ -172,7 +172,7 @@ def bisect(case: Case, seconds: float, width: float, report: Report, most: int =
             high = guess
         if best is not None and high <= low * (1 + width):
             break
-        # the work grows with the square of the rate: between what was asked and what was taken lies what holds
+        # the work grows with the square of the rate: the sustained rate lies between the requested and the measured one
         aim = (guess * run["rate_per_stream"]) ** 0.5 * (0.99 if holds else 0.97)
         guess = aim if low * 1.01 < aim < high * 0.99 else (low + high) / 2 if high < float("inf") else low * 1.1
     if best is None:

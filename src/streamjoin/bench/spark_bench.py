@@ -310,7 +310,7 @@ def _grid(labels: list[int]) -> Maker:
 
 
 def _fingerprint(pairs: pa.Table) -> tuple[int, int]:
-    """The number of pairs and a sum over them that tells which they are; Spark computes the same in SQL."""
+    """The number of pairs and a checksum over them; Spark computes the same in SQL."""
     n, m = (as_numpy(flat(pairs.column(name))).astype(np.int64) for name in ("n", "m"))
     return pairs.num_rows, int(np.mod(n * 31 + m * 17, 1_000_003).sum())
 

@@ -24,7 +24,7 @@ from streamjoin.machine import machine, usable_cores
 
 AS_OF, PEERS = "asof", "peers"
 HOWS = ("left", "semi", "anti", "take", "count", AS_OF)
-ALONE = ("left", "full", "semi", "anti", "count")  # kinds that other engines are asked for
+ALONE = ("left", "full", "semi", "anti", "count")  # kinds that other engines run
 KEYS = 1_000  # of the as-of join
 Note = Callable[[str], None]
 
@@ -141,7 +141,7 @@ def _by_engine(name: str, job: Job, inputs: Inputs) -> dict[str, dict[str, Run]]
 
 
 def _alike(found: dict[str, pa.Table]) -> None:
-    """The same rows, as far as sums and nulls of columns tell. Names differ."""
+    """Whether the rows are the same, judged by sums and nulls of columns. Names differ."""
     prints = {
         name: (table.num_rows, [(pc.sum(column).as_py(), column.null_count) for column in table.columns])
         for name, table in found.items()

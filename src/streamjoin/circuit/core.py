@@ -187,7 +187,7 @@ class Core(Elaboratable):
         return m
 
     def _entering(self, m: Module, go_r: Any, go_s: Any) -> tuple[Any, Any, Any, Any]:
-        """What enters, and whether it stays here: a neighbour's oldest, or in an expedited chain what comes to all."""
+        """The tuple that enters, and whether it stays: a neighbour's oldest or, with expedition, that of all cores."""
         if not self.design.chain.expedited:
             return self.in_r, self.in_s, go_r, go_s
         enter_r, enter_s = Signal.like(self.in_r), Signal.like(self.in_s)

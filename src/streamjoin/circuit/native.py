@@ -30,7 +30,7 @@ proc
 flatten
 write_cxxrtl -O6 -g0 circuit.cc
 """
-# Every net between cells gets a name of its own; nothing inside a cell has one. So debug items are nets.
+# Every net between cells gets its own name; nothing inside a cell has one. So debug items are nets.
 GATES = """\
 read_rtlil circuit.il
 hierarchy -top {top} -check

@@ -39,8 +39,8 @@ LUTS = 83_640  # of that chip
 ASSUMPTIONS = (
     f"{ENERGY_PJ:.2f} pJ per toggle of a net and {CLOCK_PJ:.3f} pJ per register and cycle for its clock: as measured "
     "on an iCE40 UltraPlus, 40 nm (tinyvision-ai-inc/ice40_power), scaled from 1.219 V to 1.1 V",
-    "every net between the cells is counted when it has settled; what it does before is part of the energy, as far as "
-    "that multiplier does it too",
+    "every net between the cells is counted when it has settled; earlier changes are part of the energy, as far as "
+    "that multiplier has them, too",
     f"{STATIC_MW:.0f} mW of static power, by the part of LUTs used: 212 mA at 1.1 V are assumed for the idle core of "
     "an ECP5-85F, neither measured here nor checked against its data sheet, of which no copy was found",
     "what happens inside memory cells, and pins, are left out",

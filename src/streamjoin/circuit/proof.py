@@ -51,7 +51,7 @@ class Checker(Elaboratable):
     _MustUse__silence = True
 
     def __init__(self, design: Design, once: bool) -> None:
-        """`once`: checks that pairs come out once, too; else only that none is lost."""
+        """`once`: checks that pairs are output once, too; else only that no result is lost."""
         self.circuit, self._once = Circuit(design), once
         self.names = ("r_valid", "s_valid", "mark_r", "mark_s", "out_ready")
         self.inputs = {name: Signal(name=name) for name in self.names}

@@ -238,7 +238,7 @@ def prove(
     limit: Limit = 600.0,
     as_json: AsJson = False,
 ) -> None:
-    """Proves of a small chain that no result is lost and every pair comes out once; and that faults would be found."""
+    """Proves for a small chain that no result is lost and every pair is output once, and finds planted faults."""
     from streamjoin.circuit.tools import hardware
 
     hardware()

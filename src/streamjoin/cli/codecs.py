@@ -279,7 +279,7 @@ def _concatenated(*parts: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON can say it: bytes as base64, dates and times as ISO text.
+    """The value in JSON's types: bytes as base64, dates and times as ISO text.
 
     NaN and the infinities come out as the bare words NaN and Infinity, which Arrow and Python read back.
     """

@@ -24,7 +24,7 @@ _UNREADABLE = (pa.ArrowException, OSError, ValueError)
 
 
 def choose_format(name: str, asked: str | None, what: str, flag: str) -> Format:
-    """The format asked for by flag, or else told by the name's suffix."""
+    """The format of the flag, or else of the name's suffix."""
     format = format_of(asked if asked is not None else "" if name == STANDARD else Path(name).name)
     if format is not None:
         return format
@@ -35,7 +35,7 @@ def choose_format(name: str, asked: str | None, what: str, flag: str) -> Format:
 
 
 def choose_encoding(format: Format, asked: str | None, flag: str) -> str:
-    """The encoding asked for by flag; empty for UTF-8."""
+    """The encoding of the flag; empty for UTF-8."""
     if asked is None:
         return ""
     if FORMATS[format.kind].typed:

@@ -12,7 +12,7 @@ from typing import Any
 
 @contextmanager
 def standard_streams() -> Iterator[None]:
-    """Nothing that becomes of standard error ends the program; what becomes of standard output is known at its end.
+    """A failure of standard error does not end the program; a failure of standard output is reported at its end.
 
     A stream that is closed gets its number back, before a file of ours has it and with it what is printed: standard
     input is then empty, standard error goes nowhere, and writing to standard output fails.

@@ -110,7 +110,7 @@ def _of_fair_length(seen: kernel.Look) -> kernel.Look:
 
 
 def _header(data: memoryview) -> list[str]:
-    """The names of the columns, as far as they can be told."""
+    """The names of the columns, as far as they can be read."""
     start = data[: 1 << 20].tobytes().lstrip(b"\r\n").decode("utf-8-sig", "replace")
     return next(csv.reader(start.lstrip("\r\n").splitlines(keepends=True)), [])
 

@@ -38,7 +38,7 @@ class Look(NamedTuple):
     columns: int  # CSV: fields of the header; NDJSON: keys of all objects taken together
     longest: int  # bytes of the longest row
     across: bool  # NDJSON: some object goes on in the next line
-    incomplete: int  # NDJSON: objects with fewer keys than asked for
+    incomplete: int  # NDJSON: objects with fewer keys than requested
     first: int  # the number of the first of them
 
 

@@ -45,7 +45,7 @@ class Comparison:
 
 @dataclass
 class Clock:
-    """Seconds spent so far, by step, and what happened when, if asked for."""
+    """Seconds spent so far, by step, and a log of steps, if requested."""
 
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("compare", "add", "transfer"), 0.0))
     interpretation: float = 0.0

@@ -42,7 +42,7 @@ from streamjoin.predicate.analysis import analyse
 from streamjoin.predicate.resolve import resolve
 from streamjoin.predicate.tree import OTHER
 
-PATIENCE = 120  # seconds for a process of its own, in which nothing may be compiled yet
+PATIENCE = 120  # seconds for a separate process, in which nothing may be compiled yet
 ANSWER = "answer: "  # drivers print, too
 STORED = 75  # rows of s; the last word of a bitmap is not full
 SIGNS: dict[str, Callable[[Array, Array], Array]] = {
@@ -88,7 +88,7 @@ class Question:
 
 
 def questions(doubles: bool, denormals: bool) -> list[Question]:
-    """What a device is asked. One without doubles, or to which very small floats are zero, is not asked for these."""
+    """The questions of the test. A device without doubles or subnormal floats is not asked about these."""
     rng = np.random.default_rng(16)
     types = [t for t in EDGES if doubles or t != "f8"]
     cases: list[tuple[str, Truth]] = [

@@ -169,7 +169,7 @@ class Hells(Engine):
                 continue
 
     def expire(self, horizons: PerSide, arrived: PerSide) -> None:
-        """Drops what has expired. The interpreter tells what is complete when it comes to it."""
+        """Drops expired tuples. The interpreter reports completeness when it reaches this point."""
         for window, horizon in zip(self.windows, horizons, strict=True):
             window.fifo.expire(horizon)
         self.check()
@@ -181,7 +181,7 @@ class Hells(Engine):
         super()._set_prefill(on)
 
     def wait(self) -> None:
-        """Until all results of what has arrived are out, or the join has failed."""
+        """Waits until all results of what has arrived are out, or the join has failed."""
         self._interpreter.wait()
 
     def finish(self) -> None:

@@ -63,7 +63,7 @@ class Watch:
         self._sampler = Sampler(join, self.run, every)
 
     def close(self) -> None:
-        """Ends the page; the join goes on."""
+        """Ends the page; the join continues."""
         self._sampler.close()
         self._server.close()
         if self.run.recording is not None:

@@ -52,7 +52,7 @@ def duty_of(kind: Kind) -> Duty:
 
 
 def kind_of(kind: Kind, duty: Duty) -> Kind:
-    """The kind of join whose rows, as far as they are the duty's, come out."""
+    """The kind of join that the operator computes; it outputs the rows that its duty names."""
     if all(kind.how.keeps) and not all(duty.keeps):
         return Kind(HOWS["left" if duty.keeps[0] else "right"], kind.take, kind.aggregate, kind.select)
     return kind
@@ -66,7 +66,7 @@ def identity(kind: Kind, duty: Duty) -> str:
 
 
 def final(kind: Kind, duty: Duty) -> list[str]:
-    """When rows of a stream come out, in words."""
+    """When rows of a stream are output, in words."""
     if duty.first:
         return ["a row when its first partner is found"]
     found = ["a pair at once"] if duty.pairs else []

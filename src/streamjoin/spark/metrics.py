@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PREFIX = "streamjoin"
 COUNTS = tuple(figure.name for figure in ONE_CELL)
-MALFORMED = "malformed"  # counted where a pipeline drops rows, before they come to the join
+MALFORMED = "malformed"  # counted where a pipeline drops rows, before they reach the join
 
 # Spark adds figures up and keeps no list of them. So each cell writes its own at its own place among zeros, and Spark
 # combines these by a bitwise OR, which `bitmap_or_agg` does for 4,096 bytes: those of 128 cells.

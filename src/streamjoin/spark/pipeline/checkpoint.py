@@ -18,7 +18,7 @@ SETTLED = ("--cells", "--rate")  # left open, they are those of the run before, 
 
 
 def check_checkpoint(folder: str, words: dict[str, Any], output: Endpoint) -> dict[str, Any] | None:
-    """The note of the run that goes on here, None if none has begun. Refuses another pipeline's, and a wrong output."""
+    """The note of the run that resumes here, None if there is none. Refuses another pipeline's, and a wrong output."""
     path = Path(folder)
     if path.is_file():
         raise FileError(f'--checkpoint "{folder}" is a file; name a folder')

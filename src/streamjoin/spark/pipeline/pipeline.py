@@ -30,7 +30,7 @@ _LAST_FIGURES = 5.0  # seconds to wait for the listener's event about the last b
 
 @dataclass(frozen=True)
 class Request:
-    """A pipeline, as asked for. Watermarks are those of left and right."""
+    """A requested pipeline. Watermarks are those of left and right."""
 
     left: Endpoint
     right: Endpoint
@@ -187,7 +187,7 @@ def _told(request: Request) -> dict[str, Any]:
 
 
 def _settled(spark: Any, request: Request, earlier: dict[str, Any]) -> Request:
-    """With cells: as asked for, else those of the earlier run, else what suits this cluster. Rates alike."""
+    """With the number of cells: as requested, else that of the earlier run, else the default. Rates alike."""
     from streamjoin.spark.dataframes import default_cells
 
     options = request.options
@@ -282,7 +282,7 @@ def _is_down(spark: Any) -> bool:
 
 
 def _leave(spark: Any, query: Any, listener: Any, figures: Figures) -> None:
-    """Stops what still runs. The listener gets its last event a little after the query has ended."""
+    """Stops the query if it still runs. The listener gets its last event a little after the query has ended."""
     last = None
     if query is not None:
         query.stop()

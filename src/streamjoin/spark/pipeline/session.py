@@ -223,7 +223,7 @@ def _hush(spark: Any) -> None:
 
 
 def _not_started(cluster: Cluster, log: Log, error: Exception) -> StreamjoinError:
-    """Says why a session did not start, as far as its log tells."""
+    """Says why a session did not start, as far as its log shows."""
     lines = log.path.read_text(encoding="utf-8", errors="replace").splitlines()
     if any("UNRESOLVED DEPENDENCIES" in line for line in lines):
         missing = {line.strip(": \t") for line in lines if line.rstrip().endswith(": not found") and "::" in line}
