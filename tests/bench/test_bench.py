@@ -201,6 +201,13 @@ def test_results_of_pushes_that_are_missing_are_noticed(monkeypatch: pytest.Monk
         filled.close()
 
 
+def test_windows_are_filled_for_an_algorithm_whose_tuples_meet_late() -> None:
+    filled = harness.Harness(harness.Case("handshake", 2, "scan", "5 seconds", 400))
+    filled.run(0.0)
+    filled.close()
+    assert filled.filled == 2000 and filled.results > 0
+
+
 @soak_only  # it compiles everything, twice
 def test_cold_in_miniature() -> None:
     answer = figures("bench", "cold", "--joins", "join")

@@ -137,7 +137,6 @@ class BareJoin:
         """
         for side in (0, 1, 0):
             self._next(sources, side, min(SAMPLE, tuples // 4))
-        self.engine.wait()
         with self.engine.prefill():
             while any(source.count < tuples for source in sources):
                 for side, source in enumerate(sources):
