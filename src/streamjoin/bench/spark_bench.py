@@ -8,9 +8,9 @@ strips of x, too far apart to be candidates of one another; arrivals lie everywh
 window. Under an opaque predicate there is no such trick, and only r's window is filled; arrivals are s.
 
 Large micro-batches suit every engine better than small ones, so each is measured with both and a ratio compares the
-best of each. Spark's grid, and its 1-D buckets at the widest window, would take hours with large ones; what they do per
-second does not grow with them. A small round of everything comes first, because Java compiles what it has seen often;
-then bands and tables are joined in turns, because the machine has moods and compiling goes on, and the best run counts.
+best of each. Spark's grid, and its 1-D buckets, would take minutes or hours with large ones; what they do per second
+does not grow with them. A small round of everything comes first, because Java compiles what it has seen often; then
+bands and tables are joined in turns, because the machine has moods and compiling goes on, and the best run counts.
 Spark's 1-D buckets take minutes for a band and have one turn.
 """
 
@@ -59,21 +59,20 @@ class Sizes:
     opaque_window: int = 100_000
     opaque_arrivals: tuple[int, ...] = (1_000, 10_000)
     grid_arrivals: tuple[int, ...] = (200, 1_000)
-    large_arrivals: int = 500_000
     batches: int = 4
+    large_arrivals: int = 500_000
+    large_batches: int = 3
     rounds: int = 3
     tiny: int = 30
     tiny_rounds: int = 5
     static: int = 1_000_000
     static_seconds: float = 45.0
 
-    def rounds_of(self, engine: str, window: int, arrivals: int) -> int:
-        if engine != "spark-bucket-1d":
-            return self.rounds
-        return int(window == min(self.windows) or arrivals == self.arrivals[0])
+    def rounds_of(self, engine: str, arrivals: int) -> int:
+        return int(arrivals == self.arrivals[0]) if engine == "spark-bucket-1d" else self.rounds
 
 
-QUICK = Sizes((3_000,), (300,), 2_000, (300,), (100,), 600, 2, 1, 4, 1, 5_000, 0.0)
+QUICK = Sizes((3_000,), (300,), 2_000, (300,), (100,), 2, 600, 2, 1, 4, 1, 5_000, 0.0)
 
 
 class Bench:
@@ -102,14 +101,14 @@ class Bench:
                 files = window_files(self._new("band"), window, arrivals, sizes.batches, SECONDS)
                 for turn in range(sizes.rounds):
                     for engine, make in self._band_joins():
-                        if turn < sizes.rounds_of(engine, window, arrivals):
+                        if turn < sizes.rounds_of(engine, arrivals):
                             self._stream(engine, "band", BAND, SECONDS, window, files, make)
 
     def large(self) -> None:
         """The same in micro-batches of a million tuples, at the widest window: streamjoin against 2-D buckets."""
         sizes = self._sizes
         window = max(sizes.windows)
-        files = window_files(self._new("large"), window, sizes.large_arrivals, sizes.batches, SECONDS)
+        files = window_files(self._new("large"), window, sizes.large_arrivals, sizes.large_batches, SECONDS)
         for _ in range(sizes.rounds):
             for engine, make in self._band_joins():
                 if engine != "spark-bucket-1d":

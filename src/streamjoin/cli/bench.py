@@ -267,6 +267,7 @@ def spark(
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes: a check that it works, no figures.")] = False,
     windows: Annotated[str | None, typer.Option(help="Of the band joins, in tuples per side: 100000,1000000.")] = None,
     parts: Annotated[str, typer.Option(help=f"Which measurements: {SPARK_PARTS}.")] = SPARK_PARTS,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Turns of each engine; the best counts.")] = None,
     master: Annotated[str, typer.Option(help="Spark's master.")] = "local[2]",
     memory: Annotated[str, typer.Option(help="Of Spark's driver, which in local mode is all of it.")] = "8g",
     as_json: AsJson = False,
@@ -281,6 +282,8 @@ def spark(
     sizes = spark_bench.QUICK if quick else spark_bench.Sizes()
     if windows is not None:
         sizes = replace(sizes, windows=_counts(windows))
+    if rounds is not None:
+        sizes = replace(sizes, rounds=rounds)
     conf = {"spark.driver.memory": memory, "spark.sql.adaptive.enabled": "true"}  # tables are joined better with it
     with session(Cluster(master, conf, name="streamjoin-bench")) as running:
         figures = spark_bench.measure(running, sizes, chosen, _note)
