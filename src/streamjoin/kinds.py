@@ -81,6 +81,11 @@ class Take:
         """Does the order of time decide?"""
         return self.by is None and not self.every
 
+    @property
+    def hastened(self) -> bool:
+        """Is an r decided the earlier, the closer a partner that was found?"""
+        return self.name in (FORWARD, NEAREST)
+
     def __str__(self) -> str:
         from streamjoin.predicate.tree import to_sql
 

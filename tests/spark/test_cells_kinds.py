@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, cycle
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ from hypothesis import strategies as st
 
 from cells import Cluster, spec_of
 from streamjoin.errors import OptionError, StateError
+from streamjoin.kinds import Take
 from streamjoin.spark import deciding
 from streamjoin.spark.state import Manifest
 from streamjoin.spark.wire import unpack
 from streamjoin.testing import cases, verdict
 from streamjoin.testing.expressions import lit
 from streamjoin.testing.kinds import AGGREGATES, BY_TIME, BY_VALUE, HOWS, INNER, Kind
-from streamjoin.testing.oracle import Everything, Interval, Row, Valid, pairs
+from streamjoin.testing.oracle import Everything, Interval, Progress, Row, Valid, pairs
+from streamjoin.testing.results import may_come_out
 from streamjoin.testing.strategies import stream, time_windows, validities
 
 CASES = [cases.BY_NAME[name] for name in ("band", "equality_band", "nulls")]
@@ -100,11 +103,11 @@ def check(
     r, s = unique(data.draw(stream("r"))), unique(data.draw(stream("s")))
     if isinstance(window, Valid):
         r, s = cases.lasting("r", r), cases.lasting("s", s)
-    merged = sorted([(row["t"], "r", row) for row in r] + [(row["t"], "s", row) for row in s], key=lambda e: e[:2])
+    merged = disordered(data, r, s)
     for size in [*data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=6)), len(merged)]:
         part, merged = merged[:size], merged[size:]
         for cluster in found:
-            cluster.batch(*([row for _, side, row in part if side == which] for which in "rs"))
+            cluster.batch(*of_sides(part))
             if data.draw(st.booleans()):
                 cluster.time_passes()
     arrivals = [("r", row) for row in r] + [("s", row) for row in s]
@@ -115,6 +118,93 @@ def check(
         assert cluster.state_rows == 0 or window == Everything()
     expected = kind.results(arrivals, case, window, ("t", "t"))
     verdict.same([table for cluster in found for table in cluster.out], expected, kind)
+
+
+def disordered(data: st.DataObject, r: list[Row], s: list[Row]) -> list[tuple[str, Row]]:
+    """Both streams in order of time, but for rows that come up to the clusters' delay later."""
+    late = st.lists(st.integers(0, 6), min_size=1, max_size=7)
+    sides = [
+        [(row["t"] + by, side, row) for row, by in zip(rows, cycle(data.draw(late)))]
+        for side, rows in (("r", r), ("s", s))
+    ]
+    return [(side, row) for _, side, row in sorted(chain(*sides), key=lambda e: e[:2])]
+
+
+def of_sides(part: list[tuple[str, Row]]) -> tuple[list[Row], list[Row]]:
+    return [row for side, row in part if side == "r"], [row for side, row in part if side == "s"]
+
+
+@pytest.mark.parametrize("case", [*CASES, *SPREAD[1:]], ids=lambda case: case.name)
+@given(data=st.data())
+@settings(max_examples=30)
+def test_a_choice_comes_out_as_soon_as_nothing_can_beat_it(case: cases.Case, data: st.DataObject) -> None:
+    """In every visit what the oracle decides by the rows so far and the watermark; ties wait for all of their time."""
+    kind, window = data.draw(st.sampled_from(BY_TIME)), data.draw(time_windows)
+    (cluster,) = clusters(case, window, kind, None, cells=data.draw(st.sampled_from([1, 4])))
+    rest = disordered(data, unique(data.draw(stream("r"))), unique(data.draw(stream("s"))))
+    arrivals: list[tuple[str, Row]] = []
+    while rest:
+        size = data.draw(st.integers(1, 9))
+        part, rest = rest[:size], rest[size:]
+        arrivals += part
+        for visit in range(data.draw(st.integers(1, 2))):
+            mark = cluster.watermark
+            if visit:
+                cluster.time_passes()
+            else:
+                cluster.batch(*of_sides(part))
+            progress = Progress({}, {"r": mark, "s": mark})
+            known = {
+                (found.row("r", "rid"), found.row("s", "sid"))
+                for found in kind.results(arrivals, case, window, ("t", "t"))
+                if may_come_out(found, window, kind.how, kind.taken, progress)
+                and not (found.s and found.s.time >= mark)
+            }
+            rows = [(row["rid"], row["sid"]) for table in cluster.out for row in table.to_pylist()]
+            assert len(rows) == len(set(rows))
+            assert {row for row in rows if row[1] is not None} == {row for row in known if row[1] is not None}
+            assert {row for row in rows if row[1] is None} >= {row for row in known if row[1] is None}
+    assert cluster.late == 0
+
+
+@given(data=st.data())
+def test_choices_that_waited_for_their_window_go_on(data: st.DataObject) -> None:
+    """State of format 3, where choices came out at the end of the window: each comes out once, and is right."""
+    kind, window = data.draw(st.sampled_from(BY_TIME[2:])), data.draw(time_windows)
+    case, cells = cases.BY_NAME["band"], data.draw(st.sampled_from([1, 4]))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Take, "hastened", False)
+        (cluster,) = clusters(case, window, kind, None, cells=cells)
+        assert cluster.engine.spec.signature["format"] == "3"
+        r, s = unique(data.draw(stream("r"))), unique(data.draw(stream("s")))
+        rest = disordered(data, r, s)
+        for size in data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=4)):
+            cluster.batch(*of_sides(rest[:size]))
+            rest = rest[size:]
+        if data.draw(st.booleans()):  # then the watermark stands still until the first rows are there
+            cluster.time_passes()
+    (now,) = clusters(case, window, kind, None, cells=cells)
+    assert now.engine.spec.signature["format"] == "4"
+    cluster.engine = now.engine
+    for size in [*data.draw(st.lists(st.integers(1, 9), max_size=3)), len(rest)]:
+        cluster.batch(*of_sides(rest[:size]))
+        rest = rest[size:]
+    cluster.newest = {"r": END, "s": END}
+    cluster.time_passes()
+    assert cluster.state_rows == 0
+    arrivals = [("r", row) for row in r] + [("s", row) for row in s]
+    verdict.same(cluster.out, kind.results(arrivals, case, window, ("t", "t")), kind)
+
+
+@pytest.mark.parametrize(("take", "lower"), [("forward", -(10**5)), ("nearest", -30)])
+def test_what_has_come_out_is_not_kept(take: str, lower: int) -> None:
+    """A window that is long, and a partner within seconds: the state holds what waits, not the window."""
+    (cluster,) = clusters(cases.BY_NAME["equality"], Interval(lower, 10**5), Kind("inner", take), None, cells=2)
+    for n in range(200):
+        arriving = {side: rows_at(side, *range(20 * n, 20 * n + 20)) for side in "rs"}
+        cluster.batch(*([{**row, f"{side}id": row["t"]} for row in rows] for side, rows in arriving.items()))
+    assert sum(table.num_rows for table in cluster.out) > 3900
+    assert cluster.state_rows < 500
 
 
 def rows_at(side: str, *times: int) -> list[Row]:

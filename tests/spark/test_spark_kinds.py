@@ -11,6 +11,7 @@ import pytest
 
 import streamjoin as sj
 from feeds import Feed, R, S, seconds, timed
+from profiles import soak_only
 from streamjoin.errors import OptionError, StreamjoinError
 from streamjoin.testing import cases, oracle, verdict
 from streamjoin.testing.kinds import AGGREGATES, BY_TIME, BY_VALUE, HOWS, Kind
@@ -179,6 +180,37 @@ def test_what_is_decided_keeps_up_with_the_watermark(feed: Feed) -> None:
     assert total == len(Kind("left").results(arrivals, BAND, WINDOW, ("t", "t")))
 
 
+def chosen(feed: Feed) -> list[tuple[int, int | None]]:
+    rows = feed.spark.read.parquet(str(feed.folder / "out")).select("rid", "sid").collect()
+    return sorted((row.rid, row.sid) for row in rows)
+
+
+@pytest.mark.parametrize("take", [pytest.param("forward", marks=soak_only), "nearest", "semi"])
+def test_a_row_comes_out_before_its_window_has_passed(feed: Feed, take: str) -> None:
+    """A window of days, and an aggregation behind the join, which loses nothing: result times keep up."""
+    from pyspark.sql import functions as F
+
+    kind: dict[str, Any] = {"how": "semi"} if take == "semi" else {"how": "left", "take": take}
+    at = {"r": [0, 30, 60, 90], "s": [2, 31, 67, 120]}
+    for k in range(4):
+        feed.add(*([{**LONG[side][0], f"{side}id": k, "t": at[side][k], "k": 1}] for side in "rs"))
+    joined = sj.join(
+        feed.read("r"), feed.read("s"), on="r.k = s.k", within="2 days", time="t", cells=2, result_time="at", **kind
+    )
+    if take == "semi":
+        feed.run(joined.select("rid", F.lit(None).cast("long").alias("sid")))
+        assert chosen(feed) == [(0, None), (1, None), (2, None), (3, None)]
+        return
+    feed.run(joined)
+    assert chosen(feed) == [(0, 0), (1, 1), (2, 2)], "the watermark is at 84"
+    shutil.rmtree(feed.folder / "checkpoint")
+    feed.add(*([{**LONG[side][0], f"{side}id": 9, "t": END, "k": 2}] for side in "rs"))
+    counts = joined.groupBy(F.window("at", "1 second")).agg(F.min("rid").alias("rid"), F.count("*").alias("n"))
+    feed.run(counts.select("rid", "n"), "counts")
+    rows = feed.spark.read.parquet(str(feed.folder / "counts")).collect()
+    assert sorted((row.rid, row.n) for row in rows) == [(0, 1), (1, 1), (2, 1), (3, 1)]
+
+
 def test_refusals_and_explain(feed: Feed) -> None:
     feed.add(LONG["r"][:2], LONG["s"][:2])
     r, s = feed.read("r"), feed.read("s")
@@ -204,4 +236,12 @@ def test_refusals_and_explain(feed: Feed) -> None:
         sj.join(r, s, **common | {"within": None})
     with pytest.raises(StreamjoinError, match="most"):
         sj.join(r, until(s), on="TRUE", time=("t", sj.valid("t", "until")), cells=2)
-    assert "its time" in str(sj.explain(r, s, **common, take="backward"))
+    for take, end in (
+        ("backward", "passed r.time"),
+        ("forward", "passed the time of the partner that was found"),
+        ("nearest", "passed r.time, and no closer partner can follow"),
+        ("min_by(s.a)", "passed the end of its window"),
+    ):
+        choice = sj.explain(r, s, **common, take=take, how="left").to_dict()["final"]
+        assert choice[0] == f"a choice of an r when the watermark has {end}"
+        assert any("an r without a partner" in line for line in choice) == (take in ("forward", "nearest"))

@@ -79,11 +79,9 @@ class Cluster:
                 for cell, part in self.engine.route(side, table):
                     arriving[cell][side].append(unpack(pack(part)))
                     self.copies += part.num_rows
-        both = len(self.newest) == 2
-        watermark = min(self.newest.values()) - self.delay if both else SINCE_EVER
         found = []
         for number, tables in enumerate(arriving if r or s else []):  # every cell has a sign of life
-            found += self._visit(number, tables, watermark)
+            found += self._visit(number, tables, self.watermark)
         for side, rows in (("r", r), ("s", s)):
             if rows:
                 self.newest[side] = max([*(row["t"] for row in rows), self.newest.get(side, SINCE_EVER)])
@@ -110,9 +108,13 @@ class Cluster:
 
     def time_passes(self) -> None:
         """A micro-batch without rows, in which the watermark moves on: all cells are visited."""
-        watermark = min(self.newest.values()) - self.delay if len(self.newest) == 2 else SINCE_EVER
         for number in range(len(self.cells)):
-            self._visit(number, {"r": [], "s": []}, watermark)
+            self._visit(number, {"r": [], "s": []}, self.watermark)
+
+    @property
+    def watermark(self) -> int:
+        """That of the next micro-batch."""
+        return min(self.newest.values()) - self.delay if len(self.newest) == 2 else SINCE_EVER
 
     @property
     def state_rows(self) -> int:

@@ -72,3 +72,19 @@ def after(own: Array, distance: Array, less: int) -> Array:
     """The times at a distance after others, less one or none, limited to the largest time."""
     further = np.minimum(distance - np.minimum(distance, less), (FOREVER - own).view(np.uint64))
     return np.asarray(own + further.view(np.int64))
+
+
+def due_by_time(take: Take, own: Array, best: Array, by_content: bool = False) -> Array:
+    """What s must have passed before none can follow that beats the best so far, given the times of both.
+
+    `by_content`: it is not the order of arrival that decides among several at one time, so all of them must have come.
+    """
+    if take.name == BACKWARD:
+        return own
+    due = best - 1 if take.name == FORWARD else after(own, distance(own, best), 1)
+    return np.maximum(due, best) if by_content else due
+
+
+def certain_by_time(take: Take, own: Array, partner: Array, end: Array) -> Array:
+    """The times of results of "forward" and "nearest", given those of r, of its partner, and the end of its window."""
+    return partner if take.name == FORWARD else np.minimum(after(own, distance(own, partner), 0), end)

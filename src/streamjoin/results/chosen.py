@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from streamjoin.codegen.records import Array
-from streamjoin.kinds import BACKWARD, FORWARD, NEAREST, Take
+from streamjoin.kinds import BACKWARD, FORWARD, Take
 from streamjoin.plan.plan import Plan
 from streamjoin.predicate.tree import Node
-from streamjoin.results.best import after, distance, scores_by_time, scores_of
+from streamjoin.results.best import certain_by_time, due_by_time, scores_by_time, scores_of
 from streamjoin.results.chosen_kernels import END, Candidate, Room, count, drain, insert, insert_by_time, lowest
 from streamjoin.results.computed import Values
 from streamjoin.results.order import Times
@@ -97,7 +97,7 @@ class Best(Stage):
         """With take="backward", an r waits only until s has passed its time."""
         due, end = super()._ends(side, come)
         back = self._take.name == BACKWARD and not self._window.by_rows
-        return (np.minimum(due, come.at), come.at) if back else (due, end)
+        return (np.minimum(due, due_by_time(self._take, come.at, come.at)), come.at) if back else (due, end)
 
     def pairs(self, r: Array, s: Array) -> Results:
         members = self._waiting[0].members
@@ -125,12 +125,11 @@ class Best(Stage):
 
     def _hasten(self, at: Array) -> None:
         """With "forward" and "nearest", an r with a partner waits until s has passed the times that are closer."""
-        if self._take.name not in (FORWARD, NEAREST) or self._window.by_rows or not len(at):
+        if not self._take.hastened or self._window.by_rows or not len(at):
             return
         members = self._waiting[0].members
         own, best = members["own"][at], self._chains.first(members["head"][at])
-        due = best - 1 if self._take.name == FORWARD else after(own, distance(own, best), 1)
-        members.hasten(at, np.minimum(members["due"][at], due))
+        members.hasten(at, np.minimum(members["due"][at], due_by_time(self._take, own, best)))
 
     def settle(self, reached: Snapshot) -> Iterator[Results]:
         waiting = self._waiting[0]
@@ -149,12 +148,9 @@ class Best(Stage):
         """When the choice of partners at these times is certain."""
         members = self._waiting[0].members
         end = members["time"][taken]
-        if self._window.by_rows or self._take.name not in (FORWARD, NEAREST):
+        if self._window.by_rows or not self._take.hastened:
             return end
-        if self._take.name == FORWARD:
-            return apart
-        own = members["own"][taken]
-        return np.minimum(after(own, distance(own, apart), 0), end)
+        return certain_by_time(self._take, members["own"][taken], apart, end)
 
     def horizon(self, side: int, reached: Snapshot) -> int:
         return partners_from(self._window, reached) if side else super().horizon(side, reached)

@@ -15,13 +15,13 @@ import pyarrow as pa
 from streamjoin.codegen.records import Array
 from streamjoin.intake.columns import row_numbers
 from streamjoin.intake.prepare import times_of
-from streamjoin.kinds import FORWARD, NEAREST, Take
+from streamjoin.kinds import FORWARD, Take
 from streamjoin.plan.columns import SIDES
 from streamjoin.plan.plan import Plan
 from streamjoin.predicate.tree import columns
 from streamjoin.predicate.types import INT64
 from streamjoin.results.aggregate import Accumulator, Choice, accumulator
-from streamjoin.results.best import Best, after, distance, scores_by_time, scores_of
+from streamjoin.results.best import Best, certain_by_time, scores_by_time, scores_of
 from streamjoin.results.computed import Computed, as_arrow, to_array
 from streamjoin.results.kinds import none_matched, unmatched
 from streamjoin.results.reduce import LAST, count_pairs, mark
@@ -221,11 +221,10 @@ class KindJoin:
         ends = self._ends(0, own)
         if take.by is not None or self.plan.window.by_rows:
             return ends
-        if take.name not in (FORWARD, NEAREST):
+        if not take.hastened:
             return own
         partner = times[1][np.maximum(rows[1], 0)] if len(times[1]) else own
-        certain = partner if take.name == FORWARD else np.minimum(after(own, distance(own, partner), 0), ends)
-        return np.where(rows[1] < 0, ends, certain)
+        return np.where(rows[1] < 0, ends, certain_by_time(take, own, partner, ends))
 
     def _aggregate(self) -> Outcome:
         """One row per r, with aggregates of its partners."""

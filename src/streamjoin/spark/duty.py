@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamjoin.kinds import BACKWARD, HOWS, Kind
+from streamjoin.kinds import BACKWARD, FORWARD, HOWS, NEAREST, Kind
 from streamjoin.predicate.tree import to_sql
 
 Sides = tuple[bool, bool]  # r, s
@@ -71,12 +71,20 @@ def final(kind: Kind, duty: Duty) -> list[str]:
         return ["a row when its first partner is found"]
     found = ["a pair at once"] if duty.pairs else []
     if duty.waits:
-        end = "its time" if kind.take.name == BACKWARD else "the end of its window"
-        found.append(f"{'a row' if kind.aggregate else 'a choice'} of an r when the watermark has passed {end}")
-    else:
+        found.append(f"{'a row' if kind.aggregate else 'a choice'} of an r when the watermark has passed {_end(kind)}")
+    if not duty.waits or kind.take.hastened:
         found += [
             f"an {side} without a partner when the watermark has passed the end of its window"
             for side, kept in zip("rs", duty.keeps, strict=True)
             if kept
         ]
     return [*found, "a quiet stream holds this back, since it holds back the watermark"]
+
+
+def _end(kind: Kind) -> str:
+    ends = {
+        BACKWARD: "r.time",
+        FORWARD: "the time of the partner that was found",
+        NEAREST: "r.time, and no closer partner can follow",
+    }
+    return ends.get(kind.take.name, "the end of its window")

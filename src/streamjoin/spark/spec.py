@@ -25,7 +25,7 @@ from streamjoin.results.selected import needed
 from streamjoin.spark import duty as duties
 from streamjoin.spark.duty import Duty, duty_of
 from streamjoin.spark.routing import Axis, Router, divide, homes
-from streamjoin.spark.state import DECIDING, PAIRS
+from streamjoin.spark.state import CHOOSING, DECIDING, PAIRS
 
 BANDS_PER_BUCKET = 4.0  # a bucket is so many times as wide as the band: one tuple in four is copied
 UNSIZED = 24  # bytes assumed for a value of a type without a fixed width
@@ -64,7 +64,7 @@ class JoinSpec:
         function = next((node.value for node in walk(plan.analysis.tree) if node.op == "function"), None)
         code = f" {_digest(fingerprint(function))}" if function is not None else ""
         kept = {
-            "format": str(DECIDING if self.duty.deciding else PAIRS),
+            "format": str(self._format),
             "predicate": identity(plan.analysis.tree) + code,
             "window": plan.window.identity(),
             "columns of r": _columns(plan.schemas["r"]),
@@ -73,6 +73,12 @@ class JoinSpec:
             "routing": _routing(self.router),
         }
         return {"kind": duties.identity(plan.kind, self.duty)} | kept if self.duty.deciding else kept
+
+    @property
+    def _format(self) -> int:
+        if not self.duty.deciding:
+            return PAIRS
+        return CHOOSING if self.plan.kind.take.hastened else DECIDING
 
     @cached_property
     def identity(self) -> str:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from streamjoin.errors import StateError
 from streamjoin.windows import SINCE_EVER
 
-PAIRS, DECIDING = 2, 3  # formats: of joins that hand out pairs alone, and of those that decide about tuples
+PAIRS, DECIDING, CHOOSING = 2, 3, 4  # formats: pairs alone; decisions about tuples; choices that are made early
+RESUMED = {str(CHOOSING): str(DECIDING)}  # the format in which earlier versions kept the same
 ENTRY = ("side", "number", "rows", "first", "last", "size", "weight", "name")
-MORE = ("met",)  # of an entry in the second format
+MORE = {str(PAIRS): (), str(DECIDING): ("met",), str(CHOOSING): ("soonest",)}  # of an entry, by format
 
 
 class State(Protocol):
@@ -42,11 +43,14 @@ class Entry:
     weight: int  # and before they were compressed
     name: str  # of the file in the cache, by the digest of those bytes and of what else decides how it looks
     met: int = 0  # rows that have a partner; which, is in the state beside the chunk, unless it is none or all
+    soonest: int | None = (
+        None  # no row that waits is due below this; when each is due, is in the state beside the chunk
+    )
 
     @property
     def values(self) -> tuple[str | int, ...]:
-        """In the order of ENTRY and MORE."""
-        return self.side, self.number, self.rows, self.first, self.last, self.size, self.weight, self.name, self.met
+        """In the order of ENTRY."""
+        return self.side, self.number, self.rows, self.first, self.last, self.size, self.weight, self.name
 
 
 @dataclass
@@ -67,51 +71,52 @@ class Manifest:
         """What was written, if it belongs to the join with this signature."""
         found = json.loads(data)
         check_signature(found["signature"], signature)
-        deciding = _deciding(signature)
-        names = ENTRY + MORE if deciding else ENTRY
-        entries = [Entry(*(entry[name] for name in names)) for entry in found["entries"]]
         return cls(
-            found["signature"],
+            signature,
             found["cleared"],
             found["next"],
             found["origins"],
             found["reach"],
-            entries,
-            found["timer"] if deciding else 0,
+            [_entry(entry) for entry in found["entries"]],
+            found.get("timer", 0),
             found.get("versions", 0),
         )
 
     def write(self) -> bytes:
-        deciding = _deciding(self.signature)
-        names = ENTRY + MORE if deciding else ENTRY
+        form = self.signature["format"]
         found = {
             "signature": self.signature,
             "cleared": self.cleared,
             "next": self.next,
             "origins": self.origins,
             "reach": self.widths,
-            "entries": [dict(zip(names, entry.values, strict=False)) for entry in self.entries],
+            "entries": [
+                dict(zip(ENTRY, entry.values, strict=True)) | {name: getattr(entry, name) for name in MORE[form]}
+                for entry in self.entries
+            ],
         }
-        if deciding:
+        if form != str(PAIRS):
             found["timer"] = self.timer
         if self.versions:
             found["versions"] = self.versions
         return json.dumps(found).encode()
 
 
-def _deciding(signature: dict[str, str]) -> bool:
-    return signature["format"] == str(DECIDING)
+def _entry(found: dict[str, Any]) -> Entry:
+    entry = Entry(*(found[name] for name in ENTRY))
+    entry.met, entry.soonest = found.get("met", 0), found.get("soonest")
+    return entry
 
 
-def met_at(number: int) -> int:
-    """Where the state has which rows of a chunk have a partner; -1 is the manifest."""
+def noted_at(number: int) -> int:
+    """Where the state has the notes about the rows of a chunk; -1 is the manifest."""
     return -2 - number
 
 
 def check_signature(kept: dict[str, str], now: dict[str, str]) -> None:
     """Refuses state that another join has left."""
     for what in now:
-        if kept.get(what) != now[what]:
+        if kept.get(what) != now[what] and not (what == "format" and RESUMED.get(now[what]) == kept[what]):
             raise StateError(
                 f"the checkpoint belongs to another join: its {what} was {kept.get(what)!r} and is now {now[what]!r}; "
                 "start with a new checkpoint folder, or restore the former join "
