@@ -3,7 +3,7 @@
     python examples/trades_and_quotes.py /tmp/trades_and_quotes
 
 New files in the folders `trades` and `quotes` are joined as they come. The first run makes some files to begin with;
-every later run goes on from the checkpoint and makes a few more. Nothing is missed and nothing is joined twice, however
+every later run resumes from the checkpoint and makes a few more. Nothing is missed and nothing is joined twice, however
 a run ended.
 """
 
@@ -26,7 +26,7 @@ START = np.datetime64("2026-01-05T14:30:00", "us")
 
 
 def make_files(folder: Path, rows: int = 2_000) -> None:
-    """One more file of trades and one of quotes: ten a second, going on where the last files ended."""
+    """One more file of trades and one of quotes: ten a second, from where the last files ended."""
     for name in ("trades", "quotes"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     first = rows * len(list((folder / "trades").glob("*.parquet")))

@@ -30,7 +30,7 @@ def example(name: str) -> Any:
 def test_trades_and_quotes(spark: Any, tmp_path: Path) -> None:
     script = example("trades_and_quotes")
     counts = []
-    for _ in range(2):  # the second run goes on from the checkpoint
+    for _ in range(2):  # the second run resumes from the checkpoint
         script.make_files(tmp_path, rows=500)
         counts.append(script.run(spark, tmp_path))
     sides = [pq.read_table(tmp_path / name) for name in ("trades", "quotes")]

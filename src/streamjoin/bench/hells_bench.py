@@ -1,7 +1,7 @@
 """The benchmark of HELLS-Join: one window, arrivals of the other stream, beside one and several threads that scan.
 
 Section 6 of the paper: how speed follows the window's size, at its selectivity of 0.004 %, and up to which selectivity
-the device is ahead. Everybody gets the same window and the same arrivals in the same run; rows are not put together.
+the device is ahead. All contestants get the same window and arrivals in the same run; rows are not materialised.
 The numbers of results must agree, and those of a few arrivals are compared with a look at every tuple of the window.
 """
 

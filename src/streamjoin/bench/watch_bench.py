@@ -1,4 +1,4 @@
-"""What watching costs a join: one join with full windows, pushed to in turns with an open page and without one.
+"""The cost of watching a join: pushes into one join with full windows, in turns with and without an open page.
 
 The tuples are made before the clock starts. The page's reader is a process of its own, as a browser is.
 """

@@ -70,7 +70,7 @@ def progress(also: Callable[[str], None] = lambda text: None, quiet: bool = Fals
 class Block:
     """One redrawn block on a terminal: title, stage, seconds so far, figures. Elsewhere occasional lines.
 
-    What takes long is named at once, and again with the seconds so far while nothing else is said.
+    A long stage is named at once, and again with the seconds so far while nothing else is printed.
     """
 
     _at_once = True

@@ -1,6 +1,6 @@
 """Step 2, the interpretation: a thread that reads bitmaps in the order of their comparisons and delivers pairs.
 
-It is the only one who waits for the device. What goes wrong, there or here, ends the join: nothing is lost silently.
+It is the only one who waits for the device. An error, on the device or here, ends the join: no result is lost silently.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ class Hells(Engine):
         self._interpreter.stop()
 
     def fail(self, error: BaseException) -> None:
-        """Nothing can be completed any more, and the thread ends; the first error counts."""
+        """Ends the thread; nothing can be completed any more. The first error counts."""
         self._interpreter.fail(error)
 
     def nbytes(self, side: int) -> int:

@@ -23,7 +23,7 @@ Sample = dict[str, Any]  # see `streamjoin.monitor.samples`
 
 @dataclass
 class Run:
-    """What is known of a run."""
+    """A description of a run."""
 
     title: str
     plan: str = ""  # in words

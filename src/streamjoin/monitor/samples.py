@@ -1,4 +1,4 @@
-"""One form of sample for every engine: what the page draws, a recording keeps and a terminal shows.
+"""One form of sample for every engine: the page draws it, a recording keeps it, and a terminal shows it.
 
 at                  seconds since the start
 part                of the run, where one join follows another: counters of different parts are not compared

@@ -107,7 +107,7 @@ class ChunkCache:
             self._folder.remove(name)
 
     def keep_only(self, family: str, names: set[str]) -> None:
-        """Forgets which of a cell's chunks the state no longer has: another worker may have dropped their files."""
+        """Drops entries of chunks that the cell's state no longer has: another worker may have dropped their files."""
         for name in [name for name in self._mapped if name.startswith(family) and name not in names]:
             del self._mapped[name]
 
@@ -122,13 +122,13 @@ class ChunkCache:
         try:
             with self._folder.file(name) as file:
                 return _parse(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
-        except Exception:  # missing, damaged or not ours: it is made again, whatever is wrong with it
+        except Exception:  # missing, damaged or not ours: in each case it is made again
             return None
 
 
 @cache
 def _magic() -> bytes:
-    """What every file begins with: a digest of all code that decides how a chunk looks, and of the host's start."""
+    """The first bytes of every file: a digest of all code that determines a chunk's layout, and of the host's start."""
     code = hashlib.blake2b(imports_digest("from streamjoin.spark.cell import Cell").encode(), digest_size=8)
     try:
         started = Path("/proc/sys/kernel/random/boot_id").read_text()

@@ -1,4 +1,4 @@
-"""What a running join reports: observed metrics in Spark's progress, as one flat dict per micro-batch."""
+"""The report of a running join: observed metrics in Spark's progress, as one flat dict per micro-batch."""
 
 from __future__ import annotations
 

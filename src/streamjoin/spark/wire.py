@@ -17,7 +17,7 @@ _FOR_STATE = pa.ipc.IpcWriteOptions(compression="lz4") if pa.Codec.is_available(
 
 
 def pack(table: pa.Table, compress: bool = False) -> bytes:
-    """A table as an Arrow stream. What stays in the state store is compressed, what is shuffled or mapped is not."""
+    """A table as an Arrow stream. Bytes for the state store are compressed, those for the shuffle or a file are not."""
     sink = pa.BufferOutputStream()
     options = _FOR_STATE if compress else pa.ipc.IpcWriteOptions()
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
@@ -33,7 +33,7 @@ def packets(table: pa.Table) -> Iterator[bytes]:
 
 
 def row_bytes(table: pa.Table) -> float:
-    """How wide rows are on average."""
+    """The average size of a row."""
     return float(table.nbytes / max(1, table.num_rows))
 
 

@@ -1,4 +1,4 @@
-"""As-of joins of two tables whose predicate is nothing but equalities: one pass in the order of time, not all pairs.
+"""As-of joins of two tables whose predicate consists of equalities: one pass in the order of time, not all pairs.
 
 A search would find every partner of an r to keep the latest one. Here a hash table has the latest s of each key.
 """

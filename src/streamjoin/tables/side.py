@@ -45,7 +45,7 @@ class Side:
 
 
 def prepare(program: PairProgram, side: str, table: pa.Table, window: tuple[Array, ...], crew: Crew) -> Side:
-    """A table's tuples in the order of its rows, but for those that cannot match anything by themselves."""
+    """A table's tuples in the order of its rows, without those that cannot match any row."""
     entry = physical_columns(table, program.entry[side], side)
     n, ends = table.num_rows, program.ends[side]
     rows, key = room(n, np.uint32), room(n if program.keyed else 0, np.uint32)
@@ -124,7 +124,7 @@ def only(side: Side, positions: Array) -> Side:
 
 
 def taken(array: Array, order: Array | None, crew: Crew, out: Array | None = None) -> Array:
-    """The array's values in an order, or as they are if there is none; in `out`, if that is given."""
+    """The array's values in an order, or unchanged if it is None; in `out`, if given."""
     if order is None:
         if out is None:
             return array

@@ -85,7 +85,7 @@ class PapersReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._live = False  # a pause would look like the end
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """As far as the clock (in live pace, counted from the first question), the limit and the total allow."""
+        """The offset that the clock (in live pace, counted from the first call), the limit and the total allow."""
         at = int(start["next"])
         latest = self._total
         if self._live:

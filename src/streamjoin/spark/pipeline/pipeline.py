@@ -148,7 +148,7 @@ def run_in(
             absent = Absent(request.checkpoint, request.ends[:2], [side.columns for side in sides], exact)
         listener = Watch(took, absent, figures.warnings.append)
         spark.streams.addListener(listener)
-        report("preparing the first batch" if earlier is None else "going on from the checkpoint", figures)
+        report("preparing the first batch" if earlier is None else "resuming from the checkpoint", figures)
         began = time.perf_counter()
         if not stop.is_set():
             query = _writer(joined, request).start()
