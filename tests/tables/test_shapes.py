@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from profiles import SOAK
 from streamjoin.plan import shape as planned
-from streamjoin.tables import crew, search, tasks, whole
+from streamjoin.tables import crew, search, sort, tasks, whole
 from streamjoin.tables import join as joining
 from streamjoin.testing.cases import BY_NAME, CASES, Case
 from streamjoin.testing.rows import pairs_of
@@ -29,6 +29,7 @@ SOME = 3  # shapes that are tried of a join
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts, buffers and samples so small that a few rows go through several of them."""
     monkeypatch.setattr(joining, "SMALL", 0)
+    monkeypatch.setattr(sort, "FEW", 20)
     monkeypatch.setattr(crew, "PART", 5)
     monkeypatch.setattr(crew.Crew.cut, "__defaults__", (5,))
     monkeypatch.setattr(tasks, "LEAST", 3)

@@ -49,14 +49,13 @@ class Columns:
         self.rest = table.select(self.others)
         self._arrays = arrays  # whose addresses are known
         self._moves = Move.array(len(self.plain))
-        for move, k, width in zip(self._moves, self.plain, self.widths, strict=True):
-            move.width, move.source = width, _start(arrays[k], width)
+        self._moves["width"] = self.widths
+        self._moves["source"] = [_start(arrays[k], width) for k, width in zip(self.plain, self.widths, strict=True)]
 
     def moves(self, targets: Sequence[int]) -> Array:
         """How the plain columns are taken, given where each of them goes."""
         found = self._moves.copy()
-        for move, target in zip(found, targets, strict=True):
-            move.target = target
+        found["target"] = targets
         return found
 
 

@@ -23,9 +23,11 @@ Dimensions = tuple[Dimension, ...]
 
 def prune(r: Side, s: Side, on: Callable[[Side, Side], Dimensions], crew: Crew) -> tuple[Side, Side, Dimensions]:
     """Both sides without rows that lie beyond the other one, and their dimensions, which `on` tells."""
-    dimensions = on(r, s)
+    dimensions, pruned = on(r, s), 0
     for turn in range(2 * ROUNDS):
         which = turn % 2
+        if turn > pruned + 1:
+            break  # both sides were looked at as they are
         if not len(r) or not len(s) or not any(_promising(dimension, which) for dimension in dimensions):
             continue
         found = [part for dimension in dimensions for part in _limits(dimension, which)]
@@ -38,7 +40,7 @@ def prune(r: Side, s: Side, on: Callable[[Side, Side], Dimensions], crew: Crew) 
         positions = np.concatenate(crew.each(inside, crew.cut(n))).astype(np.uint32)
         if len(positions) < n:
             r, s = (r, only(s, positions)) if which else (only(r, positions), s)
-            dimensions = on(r, s)
+            dimensions, pruned = on(r, s), turn
     return r, s, dimensions
 
 

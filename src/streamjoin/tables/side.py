@@ -132,6 +132,6 @@ def taken(array: Array, order: Array | None, crew: Crew, out: Array | None = Non
         return out
     into = room(len(order), array.dtype) if out is None else out
     moves = Move.array(1)
-    moves[0].width, moves[0].source, moves[0].target = array.itemsize, address(array), address(into)
+    moves[0] = array.itemsize, address(array), address(into)
     crew.each(lambda begin, end: take_values(moves, order[begin:end], begin), crew.cut(len(order)))
     return into

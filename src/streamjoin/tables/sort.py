@@ -1,7 +1,8 @@
 """Keys in order: a radix sort of int64 keys that are not negative, on all cores.
 
-One pass deals the keys out to 256 buckets, or fewer, by their highest bits; then every bucket, small enough for the
-cache, is sorted by the rest of them, lowest digit first. A digit that all keys of a bucket share costs one look.
+One pass deals the keys out to 256 buckets by their highest bits; then every bucket, small enough for the cache, is
+sorted by the rest of them, lowest digit first. A digit that all keys of a bucket share costs one look. Few rows are one
+bucket.
 
 Keys of up to 31 bits travel in one word with their positions, and come out as 32 bits; longer ones beside them.
 """
@@ -21,9 +22,8 @@ from streamjoin.tables.keys import POSITION_BITS, digits, make_keys
 from streamjoin.tables.lanes import LANES
 from streamjoin.tables.memory import room
 
-FAN_OUT = 8  # bits of the first pass,
-FEW_OUT = 4  # and of fewer rows, which fit the cache anyway,
-FEW = 1 << 16  # than so many
+FAN_OUT = 8  # bits of the first pass
+FEW = 1 << 18  # rows that fit the cache as they are, at most
 DIGIT = 11  # bits of the others, at most
 EXACT_BITS = 52  # of integers that float64 holds
 PACKED_BITS = 31  # of keys that fit a word with their positions, and leave its sign alone
@@ -127,7 +127,7 @@ def in_order(columns: Array, bits: int, n: int, crew: Crew) -> tuple[Array, Arra
 
     None if they were in order. Behind the last key stand as many of the highest one as a vector has lanes.
     """
-    fan_out = FAN_OUT if n >= FEW else FEW_OUT
+    fan_out = FAN_OUT if n > FEW else 0
     packed, shift = bits <= PACKED_BITS, max(bits - fan_out, 0)
     parts = crew.cut(n)
     words, counts = room(n, np.int64), np.zeros((len(parts), 1 << fan_out), np.int64)
@@ -144,17 +144,17 @@ def in_order(columns: Array, bits: int, n: int, crew: Crew) -> tuple[Array, Arra
     cuts = [0, *np.searchsorted(starts, [begin for begin, _ in parts[1:]]).tolist(), 1 << fan_out]
     digit = -(-shift // max(-(-shift // DIGIT), 1)) if shift else 1
     if packed:
-        dealt = room(n, np.int64)
-        crew.each(
-            deal_words,
-            [(words, *part, shift + POSITION_BITS, places[k].copy(), dealt) for k, part in enumerate(parts)],
-        )
-        crew.each(sort_words, [(dealt, words, starts, a, b, shift, digit, keys, order) for a, b in pairwise(cuts)])
+        spare = room(n, np.int64)
+        if fan_out:
+            deal = [(words, *part, shift + POSITION_BITS, places[k].copy(), spare) for k, part in enumerate(parts)]
+            crew.each(deal_words, deal)
+            words, spare = spare, words
+        crew.each(sort_words, [(words, spare, starts, a, b, shift, digit, keys, order) for a, b in pairwise(cuts)])
         return keys, order
     crew.each(deal_keys, [(words, *part, shift, places[k].copy(), keys, order) for k, part in enumerate(parts)])
     if shift:
-        spare = words, room(n, np.uint32)
-        crew.each(sort_buckets, [(keys, order, *spare, starts, a, b, shift, digit) for a, b in pairwise(cuts)])
+        others = words, room(n, np.uint32)
+        crew.each(sort_buckets, [(keys, order, *others, starts, a, b, shift, digit) for a, b in pairwise(cuts)])
     return keys, order
 
 
