@@ -54,7 +54,7 @@ def quoted(error: BaseException) -> bool:
     return f"{type(error).__name__}: {error}".replace("|", "\\|") in PAGE
 
 
-@pytest.mark.parametrize("options", JOINS, ids=str)
+@pytest.mark.parametrize("options", JOINS, ids=range(len(JOINS)))  # a function's text has its address
 def test_joins_of_tables(options: dict[str, Any]) -> None:
     with pytest.raises((sj.StreamjoinError, TypeError)) as raised:
         sj.join(R, S, **({"on": "r.qty = s.size"} | options))
