@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ import report_text
 import spark_archive
 from profiles import SOAK
 from sessions import SETTINGS, prepare
+
+# The suite starts hundreds of Pythons: without files of bytecode each would compile the package anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Kernels stay cached between runs: only the first one pays for compiling.
 os.environ.setdefault("STREAMJOIN_CACHE", str(Path(__file__).resolve().parent.parent / ".cache" / "kernels"))

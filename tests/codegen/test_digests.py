@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from streamjoin.errors import FileError
 
 ROOT = Path(streamjoin.__file__).parent
 DECORATORS = {"njit", "inner", "on_demand"}
+NAMED = re.compile(rf"@({'|'.join(sorted(DECORATORS))})\b")
 MODULES = {
     ".".join(("streamjoin", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__"): path
     for path in sorted(ROOT.rglob("*.py"))
@@ -25,11 +28,15 @@ MODULES = {
 
 def decorated(path: Path) -> bool:
     """Does the file have a function that is compiled?"""
-    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+    text = path.read_text()
+    if not NAMED.search(text):  # most files: parsing all of them takes seconds, in each process of the suite
+        return False
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
     named = [d.func if isinstance(d, ast.Call) else d for function in functions for d in function.decorator_list]
     return any(isinstance(node, ast.Name) and node.id in DECORATORS for node in named)
 
 
+@cache
 def parsed_imports(name: str) -> set[str]:
     """The modules of the package that a module imports, as Python's own parser reads it."""
     found = set()
