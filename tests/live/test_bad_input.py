@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import streamjoin as sj
+from streamjoin.cli import main
 from streamjoin.errors import (
     ClosedError,
     DataError,
@@ -581,11 +583,13 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run_join(
-    files: Path, one: str = "l.parquet", out: str = "out.parquet", on: str = BAND, limit: int | None = None
-) -> subprocess.CompletedProcess[str]:
+def words(one: str = "l.parquet", out: str = "out.parquet", on: str = BAND) -> list[str]:
     what = ["join", "--left", one, "--right", "r.parquet", "--on", on]
-    return streamjoin(*what, "--within", "10", "--time", "t", "-o", out, cwd=files, limit=limit)
+    return [*what, "--within", "10", "--time", "t", "-o", out]
+
+
+def run_join(files: Path, limit: int | None = None, **changed: str) -> subprocess.CompletedProcess[str]:
+    return streamjoin(*words(**changed), cwd=files, limit=limit)
 
 
 def said(done: subprocess.CompletedProcess[str]) -> str:
@@ -594,6 +598,18 @@ def said(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode != 0, text
     assert "Traceback" not in text, text
     return text
+
+
+@pytest.fixture
+def refusal(files: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """The same without a process of its own, of which each would take a second to start."""
+    monkeypatch.chdir(files)
+
+    def refused(**changed: str) -> str:
+        code = main(words(**changed))
+        return said(subprocess.CompletedProcess([], code, *capfd.readouterr()))
+
+    return refused
 
 
 def names(folder: Path) -> set[str]:
@@ -612,44 +628,44 @@ def test_missing_file(files: Path) -> None:
     assert names(files) == {"l.parquet", "r.parquet"}
 
 
-def test_truncated_file(files: Path) -> None:
+def test_truncated_file(files: Path, refusal: Callable[..., str]) -> None:
     whole = (files / "l.parquet").read_bytes()
     (files / "cut.parquet").write_bytes(whole[: len(whole) // 2])
-    assert "cut.parquet" in said(run_join(files, one="cut.parquet"))
+    assert "cut.parquet" in refusal(one="cut.parquet")
     (files / "empty.parquet").write_bytes(b"")
-    assert "empty.parquet" in said(run_join(files, one="empty.parquet"))
+    assert "empty.parquet" in refusal(one="empty.parquet")
     with pa.OSFile(str(files / "whole.arrow"), "wb") as sink, pa.ipc.new_file(sink, R) as writer:
         writer.write_table(left().cast(R))
     ipc = (files / "whole.arrow").read_bytes()
     (files / "cut.arrow").write_bytes(ipc[: len(ipc) * 2 // 3])
-    assert "cut.arrow" in said(run_join(files, one="cut.arrow"))
+    assert "cut.arrow" in refusal(one="cut.arrow")
     (files / "bad.csv").write_text('rid,t,price,qty,sym\n0,1,10.0,1,a\n1,2\n"')
-    assert "bad.csv" in said(run_join(files, one="bad.csv"))
+    assert "bad.csv" in refusal(one="bad.csv")
     (files / "bad.ndjson").write_text('{"rid": 0, "t": 1, "price": 10.0, "qty": 1, "sym": "a"}\n{"rid": 1, "t"')
-    assert "bad.ndjson" in said(run_join(files, one="bad.ndjson"))
+    assert "bad.ndjson" in refusal(one="bad.ndjson")
     assert "out.parquet" not in names(files)
 
 
-def test_unreadable_file(files: Path) -> None:
+def test_unreadable_file(files: Path, refusal: Callable[..., str]) -> None:
     (files / "folder.parquet").mkdir()
-    assert "folder.parquet" in said(run_join(files, one="folder.parquet"))
+    assert "folder.parquet" in refusal(one="folder.parquet")
     if os.geteuid() != 0:  # root reads everything
         (files / "l.parquet").chmod(0)
-        assert "l.parquet" in said(run_join(files))
+        assert "l.parquet" in refusal()
 
 
-def test_unknown_suffix(files: Path) -> None:
+def test_unknown_suffix(files: Path, refusal: Callable[..., str]) -> None:
     (files / "l.xyz").write_bytes(b"1")
-    assert "parquet" in said(run_join(files, one="l.xyz"))
-    assert "xyz" in said(run_join(files, out="out.xyz"))
+    assert "parquet" in refusal(one="l.xyz")
+    assert "xyz" in refusal(out="out.xyz")
 
 
-def test_output_into_a_missing_folder(files: Path) -> None:
-    assert "nofolder" in said(run_join(files, out="nofolder/out.parquet"))
+def test_output_into_a_missing_folder(files: Path, refusal: Callable[..., str]) -> None:
+    assert "nofolder" in refusal(out="nofolder/out.parquet")
 
 
-def test_bad_predicate_on_the_command_line(files: Path) -> None:
-    text = said(run_join(files, on="r.prcie > s.bid"))
+def test_bad_predicate_on_the_command_line(files: Path, refusal: Callable[..., str]) -> None:
+    text = refusal(on="r.prcie > s.bid")
     assert "price" in text
     assert "out.parquet" not in names(files)
 
