@@ -122,7 +122,7 @@ def test_the_edges_we_know_of() -> None:
         assert np.array_equal(np.asarray(a), b), text
 
 
-@pytest.mark.parametrize("seed", seeds(8, 100))
+@pytest.mark.parametrize("seed", seeds(4, 100))
 def test_whole_joins_of_equalities_and_bands(seed: int) -> None:
     """With filters, boxes and key hashes in front of the exact test."""
     e = Predicates(Random(4000 + seed)).shape()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from counts import check_counts
+from profiles import SOAK
 from streamjoin.errors import LateError, StreamjoinError
 from streamjoin.testing import oracle
 from streamjoin.testing.cases import BY_NAME, CASES, Case, R, S, schemas, swapped, within
@@ -21,6 +22,9 @@ from streamjoin.testing.rows import pairs_of, to_batch, to_table
 from streamjoin.testing.strategies import count_windows, stream, stream_joins, table_joins, time_windows
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+# Every predicate is tested on tables. On streams the suite leaves out those that are compiled as others there are.
+ALIKE = () if SOAK else ("band_3d", "asymmetric", "float_equality", "variable", "either")
+each_live_case = pytest.mark.parametrize("case", [c for c in CASES if c.name not in ALIKE], ids=lambda c: c.name)
 
 
 @each_case
@@ -32,7 +36,7 @@ def test_tables(case: Case, data: st.DataObject) -> None:
     join.verify_rows(out)
 
 
-@each_case
+@each_live_case
 @given(data=st.data())
 def test_pushed_streams(case: Case, data: st.DataObject) -> None:
     """Time windows: disorder within max_delay changes nothing, what is later is dropped and counted."""
@@ -82,7 +86,7 @@ def test_late_tuples_are_an_error_if_asked_for(rs: list[Row], ss: list[Row]) -> 
     join.close()
 
 
-@pytest.mark.parametrize("name", ["asymmetric", "equality_band", "variable", "one_sided"])
+@pytest.mark.parametrize("name", ["asymmetric", "equality_band", *["variable", "one_sided"] * SOAK])
 @given(data=st.data())
 def test_mirror(name: str, data: st.DataObject) -> None:
     """Swapping sides and bounds swaps the pairs."""
@@ -206,7 +210,7 @@ def test_expiry(on: str, access: str, window: Any) -> None:
 
 def test_a_silent_side_keeps_the_other_until_it_advances() -> None:
     """Without news from s nothing of r may go: an s may still come. advance(s=...) is that news."""
-    j = sj.Join(r=ramp(0, 0, "r").schema, s=ramp(0, 0, "s").schema, on="r.x >= s.x", within=10, time="t")
+    j = sj.Join(r=ramp(0, 0, "r").schema, s=ramp(0, 0, "s").schema, on="r.x = s.x", within=10, time="t")
     j.push_r(ramp(0, 1_000, "r"))
     list(j.poll())
     assert j.stats()["r"]["window"] == 1_000
@@ -217,7 +221,7 @@ def test_a_silent_side_keeps_the_other_until_it_advances() -> None:
 
 
 def test_a_tuple_below_the_promise_is_late() -> None:
-    j = sj.Join(r=ramp(0, 0, "r").schema, s=ramp(0, 0, "s").schema, on="r.x >= s.x", within=10, time="t", max_delay=50)
+    j = sj.Join(r=ramp(0, 0, "r").schema, s=ramp(0, 0, "s").schema, on="r.x = s.x", within=10, time="t", max_delay=50)
     j.advance(r=500)
     j.push_r(ramp(499, 3, "r"))
     j.close()
@@ -231,7 +235,7 @@ def test_memory_of_the_stores(on: str, access: str) -> None:
     j = sj.Join(
         r=ramp(0, 0, "r").schema,
         s=ramp(0, 0, "s").schema,
-        on=on + " AND r.x + s.x < 0",
+        on=on,
         within=10 * n,
         time="t",
         access=access,

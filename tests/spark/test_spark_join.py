@@ -16,6 +16,7 @@ import pytest
 
 import streamjoin as sj
 from feeds import EPOCH, Feed, R, S, seconds, timed
+from profiles import SOAK
 from streamjoin.errors import OptionError, SchemaError, UnsupportedError, WindowError
 from streamjoin.testing import cases, oracle
 from streamjoin.testing.rows import to_table
@@ -44,7 +45,9 @@ LONG = {side: cases.long_stream(side, 11, 300, 1, True) for side in "rs"}
 WINDOW = oracle.Interval(-5, 9)
 
 
-@pytest.mark.parametrize("name", ["band_2d", "equality", "string", "opaque", "function", "one_sided", "overlap"])
+@pytest.mark.parametrize(
+    "name", ["band_2d", "equality", "string", "opaque", "function", *["one_sided", "overlap"] * SOAK]
+)
 def test_tables(spark: Any, name: str) -> None:
     case = cases.BY_NAME[name]
     r, s = frames(spark, LONG["r"], LONG["s"])
