@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamjoin.codegen.records import Array, address, words
-from streamjoin.results.undecided_kernels import Entry, Waitlist, append, hasten, settle
+from streamjoin.results.undecided_kernels import Entry, Waitlist, append, settle
 from streamjoin.windows import FOREVER
 
 BLOCK = 1 << 10  # tuples for which the earliest end is kept
@@ -105,11 +105,6 @@ class Undecided:
         """Tuples with these numbers have a partner."""
         self._columns["met"][numbers - self.first] = True
 
-    def hasten(self, at: Array, due: Array) -> None:
-        """Tuples at these positions are due earlier than was known."""
-        self.expect(len(at))
-        hasten(self.address, at, due)
-
     def expect(self, count: int) -> None:
         """Makes room for so many tuples to be hastened."""
         used = self._words[HASTENED]
@@ -159,10 +154,6 @@ class Undecided:
             self._columns[name] = _longer(old[gone * BLOCK : (gone + kept) * BLOCK], room * BLOCK, self._fill[name])
         self._words[FIRST] += gone * BLOCK
         self._resize(slice(gone, gone + kept), room)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self._columns.values())
 
 
 def _longer(old: Array, length: int, fill: Any) -> Array:

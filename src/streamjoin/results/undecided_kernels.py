@@ -7,7 +7,7 @@ hastened are due in any order, and lie in a heap besides.
 from __future__ import annotations
 
 from streamjoin.codegen.intrinsics import bytes_at, record_at, records_at, words_at
-from streamjoin.codegen.jit import inner, njit, on_demand
+from streamjoin.codegen.jit import inner, on_demand
 from streamjoin.codegen.records import Address, Record, Word
 from streamjoin.windows import FOREVER
 
@@ -112,14 +112,6 @@ def put_earlier(waiting, at, due):
     rise(records_at(waiting.heap, waiting.hastened + 1, Entry), waiting.hastened, due, at + waiting.first)
     waiting.hastened += 1
     waiting.soonest = min(waiting.soonest, due)
-
-
-@njit(nogil=True, cache=True)
-def hasten(address, positions, due):
-    """Tuples are due earlier than was known. There is room in the heap."""
-    waiting = record_at(address, Waitlist)
-    for k in range(len(positions)):
-        put_earlier(waiting, positions[k], due[k])
 
 
 @inner
