@@ -11,10 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamjoin as sj
+from streamjoin.codegen.intrinsics import record_at
+from streamjoin.codegen.jit import njit
 from streamjoin.live import versions
 from streamjoin.results import undecided
 from streamjoin.results.output import Output
 from streamjoin.results.undecided import Undecided
+from streamjoin.results.undecided_kernels import Waitlist, put_earlier
 from streamjoin.testing.cases import BY_NAME
 from streamjoin.testing.kinds import BY_TIME
 from streamjoin.testing.oracle import Everything
@@ -42,6 +45,13 @@ def rows(join: sj.Join) -> list[dict[str, object]]:
     return [row for batch in join.poll() for row in batch.to_pylist()]
 
 
+@njit
+def hasten(address, positions, due):  # type: ignore[no-untyped-def]
+    waiting = record_at(address, Waitlist)
+    for k in range(len(positions)):
+        put_earlier(waiting, positions[k], due)
+
+
 @given(
     steps=st.lists(
         st.tuples(st.lists(st.integers(-3, 12), max_size=9), st.integers(0, 20), st.integers(0, 40)), max_size=12
@@ -58,7 +68,8 @@ def test_who_waits_no_longer(steps: list[tuple[list[int], int, int]], block: int
             known |= {waiting.next + k: int(end) for k, end in enumerate(due)}
             waiting.append(due, due + 1)
             hastened = [number for number in known if number % 3 == 0 and known[number] > place]
-            waiting.hasten(np.array(hastened, np.int64) - waiting.first, np.full(len(hastened), place))
+            waiting.expect(len(hastened))
+            hasten(waiting.address, np.array(hastened, np.int64) - waiting.first, place)
             known |= dict.fromkeys(hastened, place)
             place += passed
             assert waiting.due(place) or not any(end < place for end in known.values())

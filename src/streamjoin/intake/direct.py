@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.access.records import FAULT_WORDS, Column
+from streamjoin.access.records import FAULT_WORDS, Batch, Column
 from streamjoin.codegen.program import Part
 from streamjoin.codegen.records import Array, address, words
 from streamjoin.errors import DataError
@@ -28,7 +28,11 @@ from streamjoin.plan.plan import SIDES, Plan
 from streamjoin.windows.watermark import Watermark
 
 MOST = 2048  # rows of a small batch
-FIRST, NEWEST, MARK, KEEPER, NULLS = (Plain.word(name) for name in ("first", "newest", "mark", "keeper", "nulls"))
+FIRST, NEWEST, MARK, KEEPER, NULLS, ROWS = (
+    Plain.word(name) for name in ("first", "newest", "mark", "keeper", "nulls", "rows")
+)
+AT = Plain.word("batch") + Batch.word("at")
+TIMES = np.dtype(np.int64)
 
 
 class Addressed(Protocol):
@@ -155,7 +159,7 @@ class Direct:
     @property
     def times(self) -> Array:
         """The times of that batch."""
-        return _array_at(int(self.record.batch.at), np.dtype(np.int64), int(self.record.rows))
+        return _array_at(self.words[AT], TIMES, self.words[ROWS])
 
     @property
     def nulls(self) -> bool | None:

@@ -114,7 +114,8 @@ class Arrivals:
         stream, section = self._streams[side], self._section
         rows = self._output.room_for(side, batch.num_rows)
         section.under_way = stream.push
-        horizon = self._engine.push(SmallPush(side, batch, stream.watermark, rows, moment), self._taken)
+        asked = SmallPush(side, batch, stream.watermark, rows, moment, self._output.wants_times)
+        horizon = self._engine.push(asked, self._taken)
         if horizon is None:
             section.under_way = None  # nothing has changed
             return False
@@ -146,9 +147,8 @@ class Arrivals:
 
     def _taken(self, push: SmallPush) -> None:
         """The engine has taken a small batch; more results of it may follow from now on."""
-        stream = self._streams[push.side]
-        self._output.taken(push, stream.times(push.batch) if self._output.wants_times else None)
-        stream.pushed += push.batch.num_rows
+        self._output.taken(push)
+        self._streams[push.side].pushed += push.batch.num_rows
 
     def moved_on(self) -> None:
         """The input has moved on: expired tuples leave, complete results are handed out."""

@@ -114,6 +114,8 @@ class Inline(Engine):
         self._next[side] += count
         asked.newest, asked.nulls = way.direct.newest, way.direct.nulls
         asked.r, asked.s = way.pairs
+        if asked.timed:
+            asked.times = way.direct.times
         taken(asked)
         while outcome == MORE:
             outcome = way.go_on()

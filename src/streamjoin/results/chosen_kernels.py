@@ -6,9 +6,12 @@ from typing import Annotated
 
 import numpy as np
 
+from streamjoin.codegen.intrinsics import bytes_at, record_at, words_at
 from streamjoin.codegen.jit import inner, njit
 from streamjoin.codegen.records import Record, Word
 from streamjoin.results.reduce import OUT, USUAL, closer, distance
+from streamjoin.results.undecided_kernels import Waitlist, put_earlier
+from streamjoin.windows import FOREVER
 
 END = -1  # of a chain
 NOTED = -1  # in place of a rank, within `insert_by_time`: its r is written down
@@ -33,41 +36,59 @@ class Room(Record):
     forward: Word  # does r's own time count as after it?
 
 
+@inner(forceinline=True)
+def better(t, score, rank, s, there, other, forward):
+    """Is a partner of an r at a time better than a candidate?"""
+    if rank != other.rank:
+        return rank < other.rank
+    if score != other.score:
+        return score < other.score
+    return closer(t, s, there, other.s, other.at, forward)
+
+
 @inner
-def better(time, a, b, forward):
-    """Is one candidate of an r at a time better than another one?"""
-    if a.rank != b.rank:
-        return a.rank < b.rank
-    if a.score != b.score:
-        return a.score < b.score
-    return closer(time, a.s, a.at, b.s, b.at, forward)
+def new_place(kept, room):
+    """A free candidate."""
+    place = room.free
+    if place == END:
+        place = room.used
+        room.used += 1
+    else:
+        room.free = kept[place].next
+    return place
+
+
+@inner
+def due_by_time(own, best, backward):
+    """What s must have passed before none can follow that is closer to r in time than the best so far."""
+    if not backward:
+        return best - 1
+    apart = distance(own, best)
+    nearer = apart - min(apart, np.uint64(1))
+    return own + np.int64(min(nearer, np.uint64(FOREVER - own)))
 
 
 @njit(nogil=True, cache=True)
-def insert_by_time(r, s, times_s, first_s, waiting, kept, room, backward, forward, improved):
+def insert_by_time(r, s, times_r, times_s, waiting, heads, kept, room, backward, forward, hastens):
     """Offers partners to the r that wait, each of which keeps the best one by time. There are as many free candidates.
 
-    `waiting`: by position, from tuple `first` of r on: is it open, its time, the head of its chain. `times_s` begins
-    with tuple `first_s`. Writes the positions of the r that have a better partner now, each once; returns their number.
+    The times of both sides come with the number of the first tuple that has one. `waiting`: the address of a Waitlist,
+    in which there is room for as many that are hastened, if `hastens`. `heads`: of the chains, by position.
     """
-    first, is_open, own, heads = waiting
-    count = 0
+    waiting, (times_r, first_r), (times_s, first_s) = record_at(waiting, Waitlist), times_r, times_s
+    first, end = waiting.first, waiting.next - waiting.first
+    due, is_open = words_at(waiting.due, end), bytes_at(waiting.open, end)
+    improved, count = np.empty(len(r), np.int64), 0
     for i in range(len(r)):
         at = r[i] - first
         if at < 0 or not is_open[at]:  # an r that is decided may still get partners that are no better
             continue
-        t, there = own[at], times_s[s[i] - first_s]
+        t, there = times_r[r[i] - first_r], times_s[s[i] - first_s]
         if (there > t and not forward) or (there < t and not backward):
             continue
         place = heads[at]
         if place == END:
-            place = room.free
-            if place == END:
-                place = room.used
-                room.used += 1
-            else:
-                room.free = kept[place].next
-            heads[at] = place
+            place = heads[at] = new_place(kept, room)
             kept[place].rank = USUAL
         elif not closer(t, s[i], there, kept[place].s, kept[place].at, not backward):
             continue
@@ -77,32 +98,40 @@ def insert_by_time(r, s, times_s, first_s, waiting, kept, room, backward, forwar
             improved[count] = at
             count += 1
     for i in range(count):
-        kept[heads[improved[i]]].rank = USUAL
-    return count
+        at = improved[i]
+        best = kept[heads[at]]
+        best.rank = USUAL
+        if hastens:
+            soon = due_by_time(times_r[at + first - first_r], best.at, backward)
+            if soon < due[at]:
+                put_earlier(waiting, at, soon)
 
 
 @njit(nogil=True, cache=True)
-def insert(offered, times, of, heads, kept, room):
-    """Offers candidates, each to an r with a time, at a position of `heads`. There are as many free candidates."""
-    for i in range(len(offered)):
-        if offered[i].rank == OUT:
+def insert(r, s, scores, ranks, times_r, times_s, waiting, heads, kept, room):
+    """Offers partners with scores to the r that wait; the rest as in `insert_by_time`. No times: all are equal."""
+    waiting, (times_r, first_r), (times_s, first_s) = record_at(waiting, Waitlist), times_r, times_s
+    first, is_open, forward = waiting.first, bytes_at(waiting.open, waiting.next - waiting.first), room.forward != 0
+    for i in range(len(r)):
+        row, score, rank = r[i] - first, scores[i], ranks[i]
+        if rank == OUT or row < 0 or not is_open[row]:  # an r that is decided may still get partners that are no better
             continue
-        before, at, length = END, heads[of[i]], 0
-        while at != END and not better(times[i], offered[i], kept[at], room.forward != 0):
+        t = there = 0
+        if len(times_r):
+            t, there = times_r[r[i] - first_r], times_s[s[i] - first_s]
+        before, at, length = END, heads[row], 0
+        while at != END and not better(t, score, rank, s[i], there, kept[at], forward):
             before, at = at, kept[at].next
             length += 1
         if length == room.k:
             continue
-        new = room.free
-        if new == END:
-            new = room.used
-            room.used += 1
+        if at != END and length + 1 == room.k:  # it takes the place of the last one
+            new, at = at, kept[at].next
         else:
-            room.free = kept[new].next
-        kept[new] = offered[i]
-        kept[new].next = at
+            new = new_place(kept, room)
+        kept[new].score, kept[new].rank, kept[new].s, kept[new].at, kept[new].next = score, rank, s[i], there, at
         if before == END:
-            heads[of[i]] = new
+            heads[row] = new
         else:
             kept[before].next = new
         last, length = new, length + 1
@@ -116,11 +145,11 @@ def insert(offered, times, of, heads, kept, room):
 
 
 @njit(nogil=True, cache=True)
-def count(heads, kept):
-    """How many candidates are on these chains."""
+def count(positions, heads, kept):
+    """How many candidates are on the chains at these positions."""
     found = 0
-    for i in range(len(heads)):
-        at = heads[i]
+    for i in range(len(positions)):
+        at = heads[positions[i]]
         while at != END:
             found += 1
             at = kept[at].next
@@ -128,18 +157,27 @@ def count(heads, kept):
 
 
 @njit(nogil=True, cache=True)
-def drain(heads, kept, room, of, s, at_s):
-    """Removes chains: for every candidate its chain, its number and its time, the best one first."""
-    found = 0
-    for i in range(len(heads)):
-        at = heads[i]
+def drain(positions, heads, kept, room, of, s, at_s):
+    """Removes the chains at these positions: where each candidate was, its number and time, the best ones first.
+
+    The positions without a candidate move to the front; returns how many there are.
+    """
+    found = empty = 0
+    for i in range(len(positions)):
+        at = heads[positions[i]]
+        if at == END:
+            positions[empty] = positions[i]
+            empty += 1
+            continue
+        heads[positions[i]] = END
         while at != END:
-            of[found], s[found], at_s[found] = i, kept[at].s, kept[at].at
+            of[found], s[found], at_s[found] = positions[i], kept[at].s, kept[at].at
             found += 1
             following = kept[at].next
             kept[at].next = room.free
             room.free = at
             at = following
+    return empty
 
 
 @njit(nogil=True, cache=True)

@@ -25,7 +25,7 @@ class Values:
 
 
 @lru_cache(maxsize=64)
-def _computation(nodes: tuple[Node, ...], aligned: bool) -> Computation:
+def computation(nodes: tuple[Node, ...], aligned: bool) -> Computation:
     """The computation of expressions, kept, since live results are computed batch by batch."""
     return Computation(nodes, aligned)
 
@@ -34,7 +34,7 @@ class Computed:
     """Expressions over the rows of two tables, by positions in them."""
 
     def __init__(self, nodes: tuple[Node, ...], r: pa.Table, s: pa.Table, aligned: bool = False) -> None:
-        self._computation = _computation(nodes, aligned)
+        self._computation = computation(nodes, aligned)
         sides = zip("rs", (r, s), self._computation.sides(), strict=True)
         self._columns = tuple(physical_columns(table, parts, side) for side, table, parts in sides)
 

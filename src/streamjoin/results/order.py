@@ -63,7 +63,7 @@ class OrderBuffer:
         """Adds results, at these times or at the later time of each pair."""
         if times is None:
             times = np.maximum(self.times[0].of(r), self.times[1].of(s))
-        self._held.append((times, r.copy(), s.copy()))
+        self._held.append((times, r, s))
         self._count += len(r)
 
     def release(self, punctuation: int) -> tuple[Array, Array]:

@@ -23,7 +23,7 @@ from streamjoin.results.order import OrderBuffer, Times
 from streamjoin.results.payload import Assembler
 from streamjoin.results.plain import PlainRows
 from streamjoin.results.small_push import SmallPush
-from streamjoin.results.stage import Come, Semi, Snapshot, Stage
+from streamjoin.results.stage import Come, Results, Semi, Snapshot, Stage
 from streamjoin.windows import SINCE_EVER
 
 MOST_UNMEASURED = 1 << 16  # results whose latency is not counted yet
@@ -88,17 +88,17 @@ class Output:
         """Adds rows that may become part of results, in the order of their numbers."""
         self._section.change("taking rows", self._append, side, table, come, moment)
 
-    def taken(self, push: SmallPush, times: Array | None) -> None:
-        """Adds the rows and results of a small batch in one change; `times`, equal to `at`, if it `wants_times`."""
-        self._section.change("taking rows", self._taken, push, times)
+    def taken(self, push: SmallPush) -> None:
+        """Adds the rows and results of a small batch in one change. It must have its times if it `wants_times`."""
+        self._section.change("taking rows", self._taken, push)
 
-    def _taken(self, push: SmallPush, times: Array | None) -> None:
+    def _taken(self, push: SmallPush) -> None:
         side = push.side
         if push.nulls is None:
             self.sides[side].append(push.batch, push.newest)
         else:
             self.sides[side].kept(push.batch, push.newest, push.nulls)
-        self._arrived(side, None if times is None else Come(times, times), push.moment)
+        self._arrived(side, None if push.times is None else Come(push.times, push.times), push.moment)
         if push.r is not None and push.s is not None:
             self._take(push.r, push.s)
 
@@ -155,16 +155,17 @@ class Output:
             self._section.change("taking results", self._take, r, s)
 
     def _take(self, r: Array, s: Array) -> None:
-        if self._stage is None:
-            self._add(r, s)
-        else:
-            self._add(*self._stage.pairs(r, s))
+        found = Results(r, s) if self._stage is None else self._stage.pairs(r, s)
+        if len(found.r):
+            self._add(found.r.copy(), found.s.copy())  # they may lie in the engine's own memory
 
     def _add(self, r: Array, s: Array, times: Array | None = None) -> None:
         """Adds results, at the times of their pairs or at these."""
+        if not len(r):
+            return
         self.results += len(r)
         if self._order is None:
-            self._leave(r.copy(), s.copy())
+            self._leave(r, s)
             return
         self._order.add(r, s, times)
         self.buffered = max(self.buffered, len(self._order))
@@ -175,10 +176,11 @@ class Output:
             return
         more = None if self._stage is None else self._stage.columns(r)
         found = Pairs(r, s, time.perf_counter_ns(), more)
-        self._unmeasured.append(found)
-        self._unmeasured_count += len(r)
-        if self._unmeasured_count > MOST_UNMEASURED:
-            self._measure()
+        if self._order is not None or (r[0] >= 0 and s[0] >= 0):  # rows without a partner leave apart from pairs
+            self._unmeasured.append(found)
+            self._unmeasured_count += len(r)
+            if self._unmeasured_count > MOST_UNMEASURED:
+                self._measure()
         self._hand_out(found)
 
     def _measure(self) -> None:
@@ -187,7 +189,7 @@ class Output:
         few = []
         for found in left:
             r, s = found.r, found.s
-            if self._stage is not None:  # a row without a partner has no latency
+            if self._stage is not None and self._order is not None:  # a row without a partner has no latency
                 paired = (r >= 0) & (s >= 0)
                 if not paired.all():
                     r, s = r[paired], s[paired]

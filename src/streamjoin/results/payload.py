@@ -16,6 +16,7 @@ from streamjoin.predicate.tree import columns as columns_of
 from streamjoin.results.computed import Computed, Values, as_arrow
 from streamjoin.results.numbers import NOBODY, aside
 from streamjoin.results.plain import PlainRows, ResultBlocks, is_plain
+from streamjoin.results.plain_values import PlainValues, serves
 from streamjoin.results.rows import Rows, take_rows
 from streamjoin.results.schema import columns
 from streamjoin.results.selected import beside, needed
@@ -96,6 +97,7 @@ class Assembler:
                 names = set(plan.schemas[letter].names)
             kept.append(pa.schema([field for field in plan.schemas[letter] if field.name in names]))
         self.sides = Payload(kept[0], plan.schemas["r"]), Payload(kept[1], plan.schemas["s"])
+        self._plain: dict[tuple[Node, ...], PlainValues | None] = {}
         self._as_they_are = kind.select is None and not kind.per_r
         self._blocks = self._result_blocks(kept)
         keeps = kind.how.keeps if kind.how.pairs and self._blocks is not None else (False, False)
@@ -105,17 +107,17 @@ class Assembler:
         """What makes batches, if results have nothing but columns of plain values: of pairs, or of one side `alone`."""
         if any(column.side is None for column in self._wanted):
             return None
-        wanted = [column for column in self._wanted if alone is None or column.side == alone]
         sources = [
             (column.side, kept[column.side].get_field_index(column.source.name))
-            for column in wanted
-            if column.side is not None
+            if column.side is not None and alone in (None, column.side)
+            else None
+            for column in self._wanted
         ]
-        used = {side: self.sides[side].rows for side in sorted({side for side, _ in sources})}
+        used = {side: self.sides[side].rows for side in sorted({source[0] for source in sources if source})}
         plain = {side: rows for side, rows in used.items() if isinstance(rows, PlainRows)}
         if len(plain) < len(used) or not used:
             return None
-        return ResultBlocks(pa.schema([column.field for column in wanted]), plain, sources)
+        return ResultBlocks(self.schema, plain, sources)
 
     def batches(self, r: Array, s: Array, more: Mapping[str, pa.Array] | None = None) -> list[pa.RecordBatch]:
         """The rows of results, in as many batches as their text requires; `more` as in `table`."""
@@ -130,14 +132,7 @@ class Assembler:
             own, other = (s, r) if side else (r, s)
             if blocks is None or other[0] != NOBODY or not (other == NOBODY).all():
                 continue
-            found = blocks.batch(own, own)
-            if found is None:
-                return None
-            mine = iter(found.columns)
-            columns = [
-                next(mine) if column.side == side else pa.nulls(len(own), column.source.type) for column in self._wanted
-            ]
-            return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+            return blocks.batch(own, own)
         return None
 
     def table(self, r: Array, s: Array, more: Mapping[str, pa.Array] | None = None) -> pa.Table:
@@ -148,7 +143,16 @@ class Assembler:
         return beside(self._wanted, *rows, more)
 
     def values(self, nodes: tuple[Node, ...], r: Array, s: Array) -> list[Values]:
-        """The values of expressions for pairs of tuples."""
+        """The values of expressions for pairs of tuples, valid until the next call."""
+        if nodes not in self._plain:
+            rows = self.sides[0].rows, self.sides[1].rows
+            self._plain[nodes] = PlainValues(nodes, rows) if serves(nodes, rows) else None
+        plain = self._plain[nodes]
+        found = None if plain is None else plain.of(r, s)
+        return self._values(nodes, r, s) if found is None else found
+
+    def _values(self, nodes: tuple[Node, ...], r: Array, s: Array) -> list[Values]:
+        """The same of any rows, in memory of its own."""
         read = sorted(columns_of(*nodes))
         names = [[name for owner, name in read if owner == letter] for letter in SIDES]
         rows_r, rows_s = self.sides[0].take(r, names[0]), self.sides[1].take(s, names[1])
@@ -161,6 +165,6 @@ class Assembler:
             (side, name), numbers = node.column, (np.where(alone, NOBODY, r), s)
             which = SIDES.index(side)
             return flat(self.sides[which].take(numbers[which], [name]).column(0))
-        (found,) = self.values((node,), r, s)
+        (found,) = self._values((node,), r, s)
         found.valid[alone] = False
         return as_arrow(found, node)

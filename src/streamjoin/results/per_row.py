@@ -12,7 +12,7 @@ from streamjoin.kinds import MAX_BY, Aggregate
 from streamjoin.plan.plan import Plan
 from streamjoin.results.aggregate import Accumulator, accumulator
 from streamjoin.results.best import scores_of
-from streamjoin.results.chosen import Chains, partners_from
+from streamjoin.results.chosen import Chains, known, partners_from
 from streamjoin.results.chosen_kernels import END
 from streamjoin.results.numbers import NOBODY
 from streamjoin.results.order import Times
@@ -79,19 +79,12 @@ class PerRow(Stage):
         found = dict(zip(self._nodes, values, strict=True))
         for total in self._totals.values():
             total.at(members).add((at, s), found[total.argument] if total.argument is not None else None)
-        times = self._own(r, s) if self._choices else NO_TIMES
         for one in self._aggregates:
             if one.name in self._choices:
                 by = found[one.args[1]]
                 scores = scores_of(by.values, by.valid, one.function == MAX_BY, OUT)
-                self._choices[one.name].offer(at, members[_head(one.name)], times, s, scores)
+                self._choices[one.name].offer((r, s), scores, known(self._times), members, members[_head(one.name)])
         return NONE
-
-    def _own(self, r: Array, s: Array) -> tuple[Array, Array]:
-        """The times of pairs; without time columns all are equal."""
-        if self._times is None:
-            return np.zeros(len(r), np.int64), np.zeros(len(s), np.int64)
-        return self._times[0].of(r), self._times[1].of(s)
 
     def settle(self, reached: Snapshot) -> Iterator[Results]:
         waiting = self._waiting[0]
@@ -119,9 +112,8 @@ class PerRow(Stage):
         members = self._waiting[0].members
         mine, s = np.flatnonzero(r >= 0), np.full(len(r), NOBODY)
         heads, at = members[_head(name)], r[mine] - members.first
-        of, chosen, _ = self._choices[name].drain(heads[at])
-        heads[at] = END
-        s[mine[of]] = chosen
+        with_one = mine[heads[at] != END]
+        s[with_one] = self._choices[name].drain(at, heads)[1]
         return s
 
     def horizon(self, side: int, reached: Snapshot) -> int:

@@ -10,6 +10,7 @@ are handed out as they are filled. A slice never changes, and keeps its block al
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -198,11 +199,18 @@ class PlainRows:
 class ResultBlocks:
     """Makes batches of results with plain columns: slices of a block that is filled from its beginning."""
 
-    def __init__(self, schema: pa.Schema, sides: dict[int, PlainRows], sources: list[tuple[int, int]]) -> None:
-        """`sides`: the sides with result columns. `sources`: for each result column its side, and its index there."""
+    def __init__(
+        self, schema: pa.Schema, sides: dict[int, PlainRows], sources: Sequence[tuple[int, int] | None]
+    ) -> None:
+        """`sides`: the sides with result columns. `sources`: for each result column its side, and its index there.
+
+        A column without a source has nulls only.
+        """
         self._schema, self._sides = schema, list(sides.values())
-        self._sources = Source.array(len(sources))
-        for source, (side, c) in zip(self._sources, sources, strict=True):
+        self._filled = [source is not None for source in sources]
+        known = [source for source in sources if source is not None]
+        self._sources = Source.array(len(known))
+        for source, (side, c) in zip(self._sources, known, strict=True):
             cell = sides[side].cells[c]
             source["side"], source["each"], source["offset"] = side, cell["each"], cell["offset"]
         self._widths = self._sources["each"].tolist()
@@ -211,7 +219,7 @@ class ResultBlocks:
         asked = self._asked[0]
         for number, rows in sides.items():
             asked.kept[number] = rows.address
-        asked.sources, asked.source_count = address(self._sources), len(sources)
+        asked.sources, asked.source_count = address(self._sources), len(known)
         self._gather = gather.compiled
         self._room = 0
         self._usual = max(TILE, BLOCK_BYTES // sum(self._widths))
@@ -236,11 +244,10 @@ class ResultBlocks:
         """A new block, for `room` results."""
         buffers = [pa.allocate_buffer(room * width) for width in self._widths]
         self._sources["start"] = [buffer.address for buffer in buffers]
-        self._block = pa.RecordBatch.from_arrays(
-            [
-                pa.Array.from_buffers(field.type, room, [None, buffer])
-                for field, buffer in zip(self._schema, buffers, strict=True)
-            ],
-            schema=self._schema,
-        )
+        values = iter(buffers)
+        columns = [
+            pa.Array.from_buffers(field.type, room, [None, next(values)]) if filled else pa.nulls(room, field.type)
+            for field, filled in zip(self._schema, self._filled, strict=True)
+        ]
+        self._block = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         self._room, self._words[DONE] = room, 0

@@ -21,7 +21,9 @@ class SmallPush:
     watermark: Watermark  # of its side
     rows: PlainRows | None = None  # of its side, with room for it, if compiled code can write there
     moment: int = 0  # of its arrival, by `time.perf_counter_ns`
+    timed: bool = False  # are its times asked for?
     newest: int = 0
+    times: Array | None = None
     r: Array | None = None  # tuple numbers of results, in the engine's own memory
     s: Array | None = None
     nulls: bool | None = None  # does it have nulls? None: it was not written into `rows`

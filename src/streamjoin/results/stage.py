@@ -44,7 +44,10 @@ class Come(NamedTuple):
 
 
 class Results(NamedTuple):
-    """Results as tuple numbers, and their times if these are not the later times of their pairs."""
+    """Results as tuple numbers, and their times if these are not the later times of their pairs.
+
+    Those of `settle` are either pairs, or all of them have nobody on the same side.
+    """
 
     r: Array
     s: Array
@@ -68,6 +71,8 @@ class Waiting:
 
     def decided_aside(self, reached: Snapshot) -> tuple[Array, Array]:
         """The tuples aside that wait no longer: their numbers in results, their times."""
+        if not reached.ended and not self.others.due(reached.passed[self._side]):
+            return NOTHING, NOTHING
         at = self.others.settle(reached.passed[self._side], FOREVER, reached.ended)
         found = aside(at + self.others.first), self.others["time"][at]
         self.others.forget(FOREVER)
@@ -94,6 +99,7 @@ class Stage:
         self._how, self._window, self._ordered = plan.kind.how, plan.window, ordered
         self.preserves = plan.kind.how.keeps
         self._waiting = {side: Waiting(side, more or {}) for side in (0, 1) if self._waits(side)}
+        self._nobody = NOTHING
         self.unmatched = 0  # rows that came out without a partner
 
     def _waits(self, side: int) -> bool:
@@ -132,8 +138,14 @@ class Stage:
     def _alone(self, side: int, numbers: Array, times: Array) -> Results:
         """Results of tuples of a side without a partner."""
         self.unmatched += len(numbers)
-        nobody = np.full(len(numbers), NOBODY)
+        nobody = self._nobodies(len(numbers))
         return Results(nobody, numbers, times) if side else Results(numbers, nobody, times)
+
+    def _nobodies(self, count: int) -> Array:
+        """So many missing partners. Nobody changes them."""
+        if count > len(self._nobody):
+            self._nobody = np.full(2 * count, NOBODY)
+        return self._nobody[:count]
 
     def columns(self, r: Array) -> dict[str, pa.Array] | None:
         """Further columns of the results of tuples r, by name, when they leave."""
@@ -186,7 +198,7 @@ class Semi(Stage):
         members = self._waiting[0].members
         found = np.empty(len(r), np.int64)
         found = found[: first_of_each(r, members.first, members["out"], found)]
-        return found, np.full(len(found), NOBODY)
+        return found, self._nobodies(len(found))
 
     def settle(self, reached: Snapshot) -> Iterator[Results]:
         """An r without a partner is not a result."""

@@ -6,58 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from streamjoin.codegen.records import Array
+from streamjoin.codegen.records import Array, address, words
+from streamjoin.results.undecided_kernels import Entry, Waitlist, append, settle
 from streamjoin.windows import FOREVER
 
 BLOCK = 1 << 10  # tuples for which the earliest end is kept
-FAR = 4  # gap, in blocks, from which on due blocks are processed separately
+ROOM = 1 << 12  # tuples that are decided by one call of compiled code
 NOTHING = np.zeros(0, np.int64)
-
-
-class Soon:
-    """Numbers of tuples in the order in which they are due: most of them sorted, the latest ones not yet."""
-
-    def __init__(self) -> None:
-        self._due, self._numbers = NOTHING, NOTHING
-        self._fresh: list[tuple[Array, Array]] = []
-        self._count = 0  # of what is fresh
-        self._soonest = FOREVER  # nothing fresh is due below this place
-
-    def add(self, due: Array, numbers: Array) -> None:
-        if len(due):
-            self._fresh.append((due, numbers))
-            self._count += len(due)
-            self._soonest = min(self._soonest, int(due.min()))
-
-    def some_below(self, passed: int) -> bool:
-        """May something be due below a place?"""
-        return self._soonest < passed or bool(len(self._due) and self._due[0] < passed)
-
-    def below(self, passed: int) -> tuple[Array, Array]:
-        """Removes the tuples that are due below `passed`."""
-        found = []
-        if self._soonest < passed:
-            due, numbers = (np.concatenate(parts) for parts in zip(*self._fresh, strict=True))
-            now = due < passed
-            found.append((due[now], numbers[now]))
-            self._keep(due[~now], numbers[~now])
-        if end := int(np.searchsorted(self._due, passed)):
-            found.append((self._due[:end], self._numbers[:end]))
-            self._due, self._numbers = self._due[end:], self._numbers[end:]
-        if not found:
-            return NOTHING, NOTHING
-        due, numbers = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return due, numbers
-
-    def _keep(self, due: Array, numbers: Array) -> None:
-        """The rest of what is fresh; sorted with the others when it is worth it."""
-        self._fresh, self._count, self._soonest = [], 0, FOREVER
-        self.add(due, numbers)
-        if self._count > max(BLOCK, len(self._due) // 4):
-            due, numbers = np.concatenate([self._due, due]), np.concatenate([self._numbers, numbers])
-            order = np.argsort(due, kind="stable")
-            self._due, self._numbers = due[order], numbers[order]
-            self._fresh, self._count, self._soonest = [], 0, FOREVER
+FIRST, NEXT, SOONEST, HASTENED, COUNT, ENDS, TIMES, PASSED, BELOW, ENDED = (
+    Waitlist.word(name)
+    for name in ("first", "next", "soonest", "hastened", "count", "ends", "times", "passed", "below", "ended")
+)
 
 
 class Undecided:
@@ -81,13 +40,33 @@ class Undecided:
         self._low = np.full(1, FOREVER)  # by block: no open tuple is due below this
         self._early = np.full(1, FOREVER)  # by block: no open tuple has a time below this
         self._left = np.zeros(1, np.int64)  # by block: how many are open
-        self._hastened = Soon()  # tuples that may be due before their block's earliest end
-        self.first = 0  # number of the first tuple that is kept, which begins a block
-        self.next = 0
+        self._heap = Entry.array(0)  # tuples that may be due before their block's earliest end
+        self._found = np.empty(ROOM, np.int64)
+        records = Waitlist.array(1)
+        self._record, self._words, self.address = records[0], words(records), address(records)
+        self._record.block, self._words[SOONEST] = BLOCK, FOREVER
+        self._record.found, self._record.room = address(self._found), ROOM
+        self._append, self._settle = append.compiled, settle.compiled
+        self._moved()
+
+    def _moved(self) -> None:
+        """Compiled code must know where the arrays are."""
+        columns, record = self._columns, self._record
+        record.due, record.time, record.open = (address(columns[name]) for name in ("due", "time", "open"))
+        record.low, record.early, record.left = address(self._low), address(self._early), address(self._left)
 
     def __getitem__(self, name: str) -> Array:
         """A column, by position."""
         return self._columns[name]
+
+    @property
+    def first(self) -> int:
+        """The number of the first tuple that is kept, which begins a block."""
+        return self._words[FIRST]
+
+    @property
+    def next(self) -> int:
+        return self._words[NEXT]
 
     @property
     def held(self) -> int:
@@ -96,18 +75,16 @@ class Undecided:
 
     def append(self, due: Array, time: Array, **more: Array) -> None:
         """Adds the next tuples."""
-        if not len(due):
+        count, known = len(due), self._words
+        if not count:
             return
-        begin, end = self.next - self.first, self.next - self.first + len(due)
-        self._make_room(end)
-        for name, value in (("due", due), ("time", time), ("open", True), *more.items()):
-            self._columns[name][begin:end] = value
-        self.next += len(due)
-        blocks = slice(begin // BLOCK, (end - 1) // BLOCK + 1)
-        starts = np.maximum(np.arange(blocks.start, blocks.stop) * BLOCK, begin) - begin
-        for known, values in ((self._low, due), (self._early, time)):
-            np.minimum(known[blocks], np.minimum.reduceat(values, starts), out=known[blocks])
-        self._left[blocks] += np.diff(starts, append=len(due))
+        begin = known[NEXT] - known[FIRST]
+        self._make_room(begin + count)
+        for name, value in more.items():
+            self._columns[name][begin : begin + count] = value
+        due, time = np.ascontiguousarray(due, np.int64), np.ascontiguousarray(time, np.int64)
+        known[COUNT], known[ENDS], known[TIMES] = count, address(due), address(time)
+        self._append(self.address)
 
     def _make_room(self, end: int) -> None:
         room = len(self._low) * BLOCK
@@ -122,57 +99,34 @@ class Undecided:
         self._low = _longer(self._low[kept], blocks, FOREVER)
         self._early = _longer(self._early[kept], blocks, FOREVER)
         self._left = _longer(self._left[kept], blocks, 0)
+        self._moved()
 
     def meet(self, numbers: Array) -> None:
         """Tuples with these numbers have a partner."""
         self._columns["met"][numbers - self.first] = True
 
-    def hasten(self, at: Array, due: Array) -> None:
-        """Tuples at these positions are due earlier than was known. They are few, and lie in many blocks."""
-        self._columns["due"][at] = due
-        self._hastened.add(due, at + self.first)
+    def expect(self, count: int) -> None:
+        """Makes room for so many tuples to be hastened."""
+        used = self._words[HASTENED]
+        if used + count > len(self._heap):
+            heap = Entry.array(2 * (used + count))
+            heap[:used] = self._heap[:used]
+            self._heap, self._record.heap = heap, address(heap)
 
     def due(self, passed: int) -> bool:
         """May one that is open be due below a place?"""
-        return bool(self._low.min() < passed) or self._hastened.some_below(passed)
+        return self._words[SOONEST] < passed
 
     def settle(self, passed: int, below: int, ended: bool) -> Array:
         """The positions of tuples below a number that are due; of all open ones if the streams have ended."""
-        early = self._settle_hastened(passed, below, ended)
-        low = self._low[: -(-(self.next - self.first) // BLOCK)]
-        blocks = np.flatnonzero(self._left[: len(low)] > 0) if ended else np.flatnonzero(low < passed)
-        if not len(blocks):
-            return early
-        runs = np.split(blocks, np.flatnonzero(np.diff(blocks) > FAR) + 1)
-        found = [self._settle(int(run[0]), int(run[-1]) + 1, passed, below, ended) for run in runs]
-        return found[0] if len(found) == 1 and not len(early) else np.concatenate([early, *found])
-
-    def _settle_hastened(self, passed: int, below: int, ended: bool) -> Array:
-        """The same among those that were hastened; in the end all others come with them."""
-        due, numbers = self._hastened.below(FOREVER if ended else passed)
-        if ended or not len(numbers):
-            return NOTHING
-        early = numbers >= below
-        if early.any():
-            self._hastened.add(due[early], numbers[early])
-            numbers = numbers[~early]
-        at: Array = np.sort(numbers[numbers >= self.first]) - self.first
-        at = at[self._columns["open"][at] & (np.diff(at, prepend=-1) > 0)]  # each of them once
-        self._columns["open"][at] = False
-        self._left -= np.bincount(at // BLOCK, minlength=len(self._left))
-        return at
-
-    def _settle(self, first: int, stop: int, passed: int, below: int, ended: bool) -> Array:
-        """The same in neighbouring blocks."""
-        begin, end = first * BLOCK, stop * BLOCK
-        due, waiting = self._columns["due"][begin:end], self._columns["open"][begin:end]
-        now = waiting.copy() if ended else waiting & (due < passed)
-        now[max(below - self.first - begin, 0) :] = False
-        waiting &= ~now
-        part, starts = slice(first, stop), np.arange(0, end - begin, BLOCK)
-        self._low[part] = np.minimum.reduceat(np.where(waiting, due, FOREVER), starts)
-        self._left[part] = np.add.reduceat(waiting, starts, dtype=np.int64)
-        return np.flatnonzero(now) + begin
+        known = self._words
+        known[PASSED], known[BELOW], known[ENDED] = passed, below, ended
+        found = []
+        while count := self._settle(self.address):
+            found.append(self._found[:count].copy())
+            if count < ROOM:
+                break
+        return np.concatenate(found) if len(found) > 1 else found[0] if found else NOTHING
 
     def earliest(self) -> int:
         """The smallest time among open tuples without a partner."""
@@ -187,21 +141,19 @@ class Undecided:
 
     def forget(self, number: int) -> None:
         """Decided tuples below a number are needed no more."""
-        whole = (min(number, self.next) - self.first) // BLOCK
+        whole, blocks = (min(number, self.next) - self.first) // BLOCK, -(-(self.next - self.first) // BLOCK)
+        if whole <= max(4, blocks - whole):  # too few, even if all of them are decided
+            return
         waiting = np.flatnonzero(self._left[:whole])
         gone = int(waiting[0]) if len(waiting) else whole
-        kept = -(-(self.next - self.first) // BLOCK) - gone
+        kept = blocks - gone
         if gone <= max(4, kept):
             return
         room = 2 * max(kept, 1)
         for name, old in self._columns.items():
             self._columns[name] = _longer(old[gone * BLOCK : (gone + kept) * BLOCK], room * BLOCK, self._fill[name])
+        self._words[FIRST] += gone * BLOCK
         self._resize(slice(gone, gone + kept), room)
-        self.first += gone * BLOCK
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self._columns.values())
 
 
 def _longer(old: Array, length: int, fill: Any) -> Array:

@@ -119,6 +119,8 @@ class Driver(Engine):
             return None
         newest = asked.newest = direct.newest
         asked.nulls = direct.nulls
+        if asked.timed:
+            asked.times = direct.times
         taken(asked)
         first, tape.head = tape.head, tape.head + n
         asked.watermark.advance_to(newest)
