@@ -171,6 +171,8 @@ COUNTED_PER_CELL = tuple(figure.name for figure in PER_CELL if figure.counter)
 class Totals:
     """What the joins of a Spark driver have done so far, by the listener's account of each micro-batch.
 
+    Counters are those of all queries. State, watermark and cells are those of the query that has reported last.
+
     `spark.streams.addListener(JoinListener(totals.add))` feeds it; `collector(totals)` hands it to Prometheus.
 
     >>> totals = Totals()
@@ -188,14 +190,14 @@ class Totals:
     malformed: int = 0
     latest: dict[str, Any] = field(default_factory=dict)
     by_cell: list[dict[str, int]] = field(default_factory=list)
-    _seen: set[int] = field(default_factory=set)
+    _seen: set[tuple[str | None, int]] = field(default_factory=set)  # queries and micro-batches
 
     def add(self, batch: dict[str, Any]) -> None:
         """Takes the figures of a micro-batch, once."""
-        number = int(batch["batch"])
-        if number in self._seen:  # Spark repeats the last batch's figures while it is idle
+        known = batch.get("query"), int(batch["batch"])
+        if known in self._seen:  # Spark repeats the last batch's figures while it is idle
             return
-        self._seen.add(number)
+        self._seen.add(known)
         self.batches += 1
         for name in COUNTED:
             setattr(self, name, getattr(self, name) + int(batch.get(name) or 0))
@@ -210,9 +212,9 @@ class Totals:
             batch = batch | {name: self.latest.get(name) for name in ("cells", "state_rows", "state_bytes")}
         self.latest = batch
 
-    def knows(self, number: int) -> bool:
-        """Has this micro-batch been counted?"""
-        return number in self._seen
+    def knows(self, query: str, number: int) -> bool:
+        """Has this micro-batch of a query been counted?"""
+        return (query, number) in self._seen
 
     def stats(self) -> dict[str, Any]:
         """The totals, and what the last micro-batch said of state and watermark."""

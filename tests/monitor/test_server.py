@@ -285,6 +285,15 @@ def test_metrics_of_a_spark_driver() -> None:
     assert "streamjoin_pipeline_batch_seconds 1.5" in text
 
 
+def test_queries_of_one_driver_are_counted_each() -> None:
+    """Each has a micro-batch 0; only a repeated report is left out."""
+    totals = Totals()
+    for query in ("a", "b", "a"):
+        totals.add({"query": query, "batch": 0, "rows_in": 10, "results": 3})
+    assert (totals.batches, totals.rows_in, totals.results) == (2, 20, 6)
+    assert totals.knows("b", 0) and not totals.knows("b", 1)
+
+
 ROOT = Path(__file__).parent.parent.parent
 
 

@@ -290,7 +290,7 @@ def _leave(spark: Any, query: Any, listener: Any, figures: Figures) -> None:
         query.stop()
         last = query.lastProgress
     limit = time.monotonic() + _LAST_FIGURES
-    while last is not None and not figures.knows(int(last["batchId"])) and time.monotonic() < limit:
+    while last is not None and not figures.knows(str(last["id"]), int(last["batchId"])) and time.monotonic() < limit:
         time.sleep(0.05)
     if listener is not None:
         spark.streams.removeListener(listener)
