@@ -90,10 +90,11 @@ def python() -> str:
         parts += [f"## {name}", "", f"```text\n{name}{_signature(value)}\n\n{text}\n```", ""]
         if inspect.isclass(value) and not issubclass(value, BaseException):
             bases = [base for base in reversed(value.__mro__) if base.__module__.startswith("streamjoin")]
-            for method, function in {k: v for base in bases for k, v in vars(base).items()}.items():
-                if inspect.isfunction(function) and not method.startswith("_") and function.__doc__:
-                    shown = f"{name}.{method}{_signature(function)}\n\n{inspect.getdoc(function)}"
-                    parts += [f"### {name}.{method}", "", f"```text\n{shown}\n```", ""]
+            for member, found in {k: v for base in bases for k, v in vars(base).items()}.items():
+                known = inspect.isfunction(found) or isinstance(found, property)
+                if known and not member.startswith("_") and found.__doc__:
+                    shown = f"{name}.{member}{_signature(found)}\n\n{inspect.getdoc(found)}"
+                    parts += [f"### {name}.{member}", "", f"```text\n{shown}\n```", ""]
     return "\n".join(parts)
 
 

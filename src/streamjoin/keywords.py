@@ -25,6 +25,8 @@ ELSEWHERE = {
     "by": _KEY,
     "left_by": _KEY,
     "right_by": _KEY,
+    "by_left": _KEY,
+    "by_right": _KEY,
     "allow_exact_matches": 'the window without zero, as in within=sj.interval("-2 s", "0 s", closed="left")',
     "left_on": 'time=("r_ts", "s_ts")',
     "right_on": 'time=("r_ts", "s_ts")',

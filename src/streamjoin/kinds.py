@@ -192,19 +192,18 @@ def aggregates_of(wanted: Any) -> tuple[Aggregate, ...]:
     >>> aggregates_of("count(*) AS n")[0].name
     'n'
     """
-    from streamjoin.predicate.lists import parse_call, pieces
+    from streamjoin.predicate.lists import parse_call
 
     if wanted is None:
         return ()
-    if isinstance(wanted, str):
-        wanted = {piece.name or "": piece.text for piece in pieces(wanted)}
-    if not isinstance(wanted, Mapping) or not wanted or not all(isinstance(name, str) and name for name in wanted):
+    by_name = _by_name(wanted) if isinstance(wanted, str) else wanted
+    if not isinstance(by_name, Mapping) or not by_name or not all(isinstance(name, str) and name for name in by_name):
         raise OptionError(
             f'aggregate={shown(wanted)} must name columns, as {{"n": "count(*)", "bid": "avg(s.bid)"}} or '
             '"count(*) AS n, avg(s.bid) AS bid"'
         )
     found = []
-    for name, text in wanted.items():
+    for name, text in by_name.items():
         if not isinstance(text, str):
             raise OptionError(f'aggregate={{"{cut(name)}": {shown(text)}}}: write the function as text, "count(*)"')
         with _inside(f'aggregate={{"{cut(name)}": ...}}'):
@@ -215,6 +214,18 @@ def aggregates_of(wanted: Any) -> tuple[Aggregate, ...]:
                 raise OptionError(f'"{cut(text)}": {function} takes {usage}')
         found.append(Aggregate(name, function, args or ()))
     return tuple(found)
+
+
+def _by_name(text: str) -> dict[str, str]:
+    """The aggregates of a list by their names, "" if one has none."""
+    from streamjoin.predicate.lists import pieces
+
+    found: dict[str, str] = {}
+    for piece in pieces(text):
+        if piece.name in found:
+            raise OptionError(f"aggregate={shown(text)} has two columns named {piece.name}; give one another name")
+        found[piece.name or ""] = piece.text
+    return found
 
 
 @dataclass(frozen=True)

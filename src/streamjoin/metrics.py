@@ -10,19 +10,24 @@ from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 PER_SECOND = "_per_s"
+QUANTILE = "quantile"
 QUANTILES = {"p50": "0.5", "p99": "0.99", "p99_9": "0.999"}  # of latencies, as Prometheus labels them
 MISSING = "metrics need prometheus-client: pip install 'streamjoin[watch]'"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure. A `rate` is also reported per second, under its name and "_per_s". Counters only grow."""
+    """One figure. A `rate` is also reported per second, under its name and "_per_s". Counters only grow.
+
+    `side`: the stream that it is about, if its name ends with it; Prometheus gets a label instead.
+    """
 
     name: str
     unit: str
     help: str
     rate: bool = False
     counter: bool = False
+    side: str = ""
 
     def exposed(self, scope: str) -> str:
         """Its name in Prometheus, by its conventions: prefix, unit, and "_total" for what only grows.
@@ -31,10 +36,19 @@ class Figure:
         'streamjoin_side_pushed_tuples_total'
         >>> Figure("store_bytes", "bytes", "of the window").exposed("side")
         'streamjoin_side_store_bytes'
+        >>> Figure("window_r", "tuples", "that it holds", side="r").exposed("worker")
+        'streamjoin_worker_window_tuples'
         """
-        name, unit = (self.name.removesuffix("_ms"), "seconds") if self.unit == "ms" else (self.name, self.unit)
+        name = self.name.removesuffix(f"_{self.side}")
+        name, unit = (name.removesuffix("_ms"), "seconds") if self.unit == "ms" else (name, self.unit)
         unit = f"_{unit}" if unit and unit not in name.split("_") else ""
         return f"streamjoin_{scope}_{name}{unit}{'_total' if self.rate or self.counter else ''}"
+
+    @property
+    def sentence(self) -> str:
+        """What it means, with what it counts."""
+        counted = "" if self.unit in ("ms", "seconds", "ticks", "ratio") else f"{self.unit} "
+        return f"{counted}{self.help}"
 
 
 SIDE = (
@@ -50,8 +64,8 @@ SIDE = (
 WORKER = (
     Figure("worker", "", "its number"),
     Figure("turn", "", "which part of the streams is its own"),
-    Figure("window_r", "tuples", "of r that it holds"),
-    Figure("window_s", "tuples", "of s that it holds"),
+    Figure("window_r", "tuples", "that it holds", side="r"),
+    Figure("window_s", "tuples", "that it holds", side="s"),
     Figure("comparisons", "pairs", "compared so far", rate=True),
     Figure("results", "pairs", "found so far", counter=True),
     Figure("queue_depth", "messages", "that wait for it"),
@@ -74,7 +88,7 @@ JOIN = (
     Figure("punctuation_lag", "ticks", "by which the punctuation lies behind the input"),
     Figure("order_buffer", "pairs", "that wait for their order"),
     Figure("order_buffer_max", "pairs", "that ever waited for it at the same time"),
-    Figure("unmatched", "rows", "that came out without a partner"),
+    Figure("unmatched", "rows", "that came out without a partner", counter=True),
     Figure("held_back", "tuples", "whose result is not known yet: their windows are open"),
     Figure("workers", "", "the figures of each worker"),
     Figure("device", "", "of a join on a device: what it is, where its windows lie, seconds spent in each step"),
@@ -93,8 +107,8 @@ ONE_CELL = (  # of a visit; what Spark reports is the sum of all
 )
 PER_CELL = (
     Figure("cell", "", "its number"),
-    Figure("window_r", "tuples", "of r in its state"),
-    Figure("window_s", "tuples", "of s in its state"),
+    Figure("window_r", "tuples", "in its state", side="r"),
+    Figure("window_s", "tuples", "in its state", side="s"),
     Figure("arrived", "tuples", "routed to it, copies included", counter=True),
     Figure("results", "pairs", "found by it", counter=True),
     Figure("comparisons", "pairs", "tested by it", counter=True),
@@ -157,6 +171,8 @@ COUNTED_PER_CELL = tuple(figure.name for figure in PER_CELL if figure.counter)
 class Totals:
     """What the joins of a Spark driver have done so far, by the listener's account of each micro-batch.
 
+    Counters are those of all queries. State, watermark and cells are those of the query that has reported last.
+
     `spark.streams.addListener(JoinListener(totals.add))` feeds it; `collector(totals)` hands it to Prometheus.
 
     >>> totals = Totals()
@@ -174,14 +190,14 @@ class Totals:
     malformed: int = 0
     latest: dict[str, Any] = field(default_factory=dict)
     by_cell: list[dict[str, int]] = field(default_factory=list)
-    _seen: set[int] = field(default_factory=set)
+    _seen: set[tuple[str | None, int]] = field(default_factory=set)  # queries and micro-batches
 
     def add(self, batch: dict[str, Any]) -> None:
         """Takes the figures of a micro-batch, once."""
-        number = int(batch["batch"])
-        if number in self._seen:  # Spark repeats the last batch's figures while it is idle
+        known = batch.get("query"), int(batch["batch"])
+        if known in self._seen:  # Spark repeats the last batch's figures while it is idle
             return
-        self._seen.add(number)
+        self._seen.add(known)
         self.batches += 1
         for name in COUNTED:
             setattr(self, name, getattr(self, name) + int(batch.get(name) or 0))
@@ -196,9 +212,9 @@ class Totals:
             batch = batch | {name: self.latest.get(name) for name in ("cells", "state_rows", "state_bytes")}
         self.latest = batch
 
-    def knows(self, number: int) -> bool:
-        """Has this micro-batch been counted?"""
-        return number in self._seen
+    def knows(self, query: str, number: int) -> bool:
+        """Has this micro-batch of a query been counted?"""
+        return (query, number) in self._seen
 
     def stats(self) -> dict[str, Any]:
         """The totals, and what the last micro-batch said of state and watermark."""
@@ -272,28 +288,36 @@ Labelled = list[tuple[dict[str, str], Mapping[str, Any]]]
 
 def _families(scope: str, declared: Iterable[Figure], values: Labelled) -> Iterator[Any]:
     """The figures of one scope, each with all labels."""
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+    families: dict[str, Any] = {}
     for figure in declared:
         name, found = figure.exposed(scope), list(_numbers(figure, values)) if figure.unit else []
         if not found:
             continue
-        family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-        scale = 1e-3 if figure.unit == "ms" else 1.0  # Prometheus counts in seconds
         labels = list(found[0][0])
-        metric = family(name, figure.help, labels=labels)
+        if name not in families:
+            if QUANTILE in labels:
+                families[name] = Metric(name, figure.sentence, "summary")
+            else:
+                family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+                families[name] = family(name, figure.sentence, labels=labels)
+        metric, scale = families[name], 1e-3 if figure.unit == "ms" else 1.0  # Prometheus counts in seconds
         for own, value in found:
-            metric.add_metric([own[label] for label in labels], value * scale)
-        yield metric
+            if QUANTILE in own:
+                metric.add_sample(name, own, value * scale)
+            else:
+                metric.add_metric([own[label] for label in labels], value * scale)
+    yield from families.values()
 
 
 def _numbers(figure: Figure, values: Labelled) -> Iterator[tuple[dict[str, str], float]]:
     for labels, own in values:
         value = own.get(figure.name)
+        if figure.side:
+            labels = labels | {"side": figure.side}
         if isinstance(value, Mapping):  # latencies
-            parts = [
-                (labels | {"quantile": QUANTILES[name]}, part) for name, part in value.items() if name in QUANTILES
-            ]
+            parts = [(labels | {QUANTILE: QUANTILES[name]}, part) for name, part in value.items() if name in QUANTILES]
         else:
             parts = [(labels, value)]
         for label, part in parts:
@@ -314,11 +338,12 @@ def table() -> str:
         ("pipeline", PIPELINE, ""),
         ("cell", PER_CELL, "cell"),
     )
-    lines = ["| metric | labels | meaning |", "| --- | --- | --- |"]
+    rows: dict[str, str] = {}  # figures of both sides are one metric
     for scope, declared, label in scopes:
         for figure in declared:
             if figure.unit:
-                name, quantile = figure.exposed(scope), "quantile" if figure.unit == "ms" and scope == "join" else label
-                counted = f"{figure.unit} " if figure.unit not in ("ms", "seconds", "ticks", "ratio") else ""
-                lines.append(f"| `{name}` | {quantile and f'`{quantile}` '}| {counted}{figure.help} |")
-    return "\n".join(lines)
+                quantile = QUANTILE if figure.unit == "ms" and scope == "join" else ""
+                labels = " ".join(f"`{name}`" for name in (label, quantile, figure.side and "side") if name)
+                rows[figure.exposed(scope)] = f"{labels} | {figure.sentence}".lstrip()
+    lines = ["| metric | labels | meaning |", "| --- | --- | --- |"]
+    return "\n".join([*lines, *(f"| `{name}` | {text} |" for name, text in rows.items())])

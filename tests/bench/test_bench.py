@@ -36,6 +36,14 @@ def figures(*command: str) -> dict[str, Any]:
     return answer
 
 
+def test_a_benchmark_says_at_once_that_it_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamjoin.bench.one_core.scan", lambda **sizes: {"verified": True})
+    result = CliRunner().invoke(app, ["bench", "scan"])
+    assert result.stderr.endswith("bench scan: figures follow when its results are verified\n")
+    assert result.stdout.split() == ["verified", "True"]
+    assert "figures follow" not in CliRunner().invoke(app, ["bench", "scan", "--help"]).output
+
+
 def test_scan(monkeypatch: pytest.MonkeyPatch) -> None:
     joins: list[Any] = []
     monkeypatch.setattr(metrics, "watchers", [joins.append])

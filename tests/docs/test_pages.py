@@ -42,14 +42,18 @@ def site() -> ModuleType:
     return script("site")
 
 
-def run(page: Path, blocks: re.Pattern[str] = BLOCK, folder: str = "", **given: Any) -> None:
-    """Runs the blocks of a page one after the other, as a reader would, who has these names and files in a folder."""
+def run(page: Path, blocks: re.Pattern[str] = BLOCK, folder: str = "", **given: Any) -> dict[str, Any]:
+    """Runs the blocks of a page one after the other, as a reader would, who has these names and files in a folder.
+
+    Returns all names.
+    """
     text = page.read_text(encoding="utf-8")
     names: dict[str, Any] = {"__name__": page.stem, **given}
     for block in blocks.finditer(text):
         line = text[: block.start(1)].count("\n")
         code = re.sub(rf'"({"|".join(FILES)})"', rf'"{folder}/\1"', block[1]) if folder else block[1]
         exec(compile("\n" * line + code, str(page), "exec"), names)
+    return names
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -64,17 +68,20 @@ def test_the_code_of_the_readme_runs() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", ["start.md", "spark.md", "which-join.md"])
+@pytest.mark.parametrize("page", ["start.md", "spark.md", "which-join.md", "watching.md"])
 def test_the_code_on_spark_runs(page: str, spark: Any, tmp_path: Path) -> None:
     for name in FILES:
         (tmp_path / name).mkdir()
+    names: dict[str, Any] = {}
     try:
-        run(DOCS / page, ON_SPARK, str(tmp_path), spark=spark, sj=sj)
+        names = run(DOCS / page, ON_SPARK, str(tmp_path), spark=spark, sj=sj)
         for query in spark.streams.active:
             query.processAllAvailable()
     finally:
         for query in spark.streams.active:
             query.stop()
+        if "listener" in names:
+            spark.streams.removeListener(names["listener"])
 
 
 def test_links_lead_somewhere(site: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +112,17 @@ def test_the_list_of_pages_is_complete() -> None:
 
 def test_the_reference_is_made_from_the_code(site: ModuleType) -> None:
     found = site.pages()
-    for name in ("join", "Join", "Join.push_r", "Join.results", "Join.to_arrow", "watch", "explain"):
+    for name in (
+        "join",
+        "Join",
+        "Join.push_r",
+        "Join.results",
+        "Join.to_arrow",
+        "Join.schema",
+        "Join.failure",
+        "watch",
+        "explain",
+    ):
         assert f"# {name}\n" in found["reference/python.md"], name
     assert "layout: tuple[int, int] | str = 'auto',\n" in found["reference/python.md"]
     assert "`streamjoin_join_results_pairs_total`" in found["reference/metrics.md"]

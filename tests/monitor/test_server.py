@@ -21,7 +21,7 @@ from streamjoin.errors import FileError, OptionError
 from streamjoin.metrics import Totals, collector, table, watchers
 from streamjoin.monitor.address import Address, read_address
 from streamjoin.monitor.run import ENDED, FAILED, KEPT, RUNNING, Run, read_recording
-from streamjoin.monitor.samples import of_pipeline
+from streamjoin.monitor.samples import of_join, of_pipeline
 from streamjoin.monitor.server import Server
 from streamjoin.monitor.topology import DRIVER, cells, drawn
 from streamjoin.monitor.watch import replay
@@ -278,11 +278,20 @@ def test_metrics_of_a_spark_driver() -> None:
     totals.add({"batch": 2, "batch_ms": 1500, "by_cell": [cell, cell | {"window_r": 4}]})
     text = generate_latest(registry).decode()
     assert 'streamjoin_cell_comparisons_pairs_total{cell="1"} 18.0' in text
-    assert 'streamjoin_cell_window_r_tuples{cell="1"} 4.0' in text
+    assert 'streamjoin_cell_window_tuples{cell="1",side="r"} 4.0' in text
     workers = of_pipeline(totals.stats())["workers"]
     assert [worker["arrived"] for worker in workers] == [10, 10] and workers[1]["r"] == 4
     assert "streamjoin_pipeline_rows_in_total 10.0" in text
     assert "streamjoin_pipeline_batch_seconds 1.5" in text
+
+
+def test_queries_of_one_driver_are_counted_each() -> None:
+    """Each has a micro-batch 0; only a repeated report is left out."""
+    totals = Totals()
+    for query in ("a", "b", "a"):
+        totals.add({"query": query, "batch": 0, "rows_in": 10, "results": 3})
+    assert (totals.batches, totals.rows_in, totals.results) == (2, 20, 6)
+    assert totals.knows("b", 0) and not totals.knows("b", 1)
 
 
 ROOT = Path(__file__).parent.parent.parent
@@ -304,7 +313,31 @@ def test_every_metric_is_documented(name: str) -> None:
     kinds = dict(re.findall(r"# TYPE (streamjoin_\w+) (\w+)", text))
     assert kinds and kinds.keys() <= set(re.findall(r"streamjoin_\w+", table()))
     assert all(metric.endswith("_total") == (kind == "counter") for metric, kind in kinds.items())
+    # As promtool check metrics has it: quantiles are those of summaries, and no unit is abbreviated.
+    summaries = {metric for metric, kind in kinds.items() if kind == "summary"}
+    assert set(re.findall(r"(\w+)\{[^}]*quantile=", text)) == summaries
+    assert summaries or name != "kang"  # workers hand results out a little later
+    assert not {"s", "ms", "us", "ns", "b", "kb"} & {part for metric in kinds for part in metric.split("_")}
+    helps = dict(re.findall(r"# HELP (\w+) (.+)", text))
+    assert helps["streamjoin_join_results_pairs_total"] == "pairs found so far" and kinds.keys() == helps.keys()
     assert ("streamjoin_worker_utilisation_ratio" in kinds) == (name == "lockstep")
+
+
+def test_rows_without_a_partner_are_counted_and_shown() -> None:
+    """What waits is shown as well: a quiet stream holds it back."""
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    with join(how="left") as live:
+        registry = CollectorRegistry()
+        registry.register(collector(live))
+        live.push_r({"ts": [1, 100], "x": [5, 5]})
+        live.advance(s=90)
+        text = generate_latest(registry).decode()
+        sample = of_join(live.stats())
+    assert "streamjoin_join_unmatched_rows_total 1.0" in text and "streamjoin_join_held_back_tuples 1.0" in text
+    assert (sample["unmatched"], sample["held_back"]) == (1, 1)
+    with join() as inner:
+        assert not {"unmatched", "held_back"} & of_join(inner.stats()).keys()
 
 
 def test_the_documentation_lists_every_metric() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import streamjoin as sj
 from streamjoin.errors import StreamjoinError
+from streamjoin.keywords import ELSEWHERE
 from streamjoin.kinds import HOWS, how_of, take_of
 from streamjoin.options import Options
 from streamjoin.plan.plan import make_plan
@@ -61,6 +62,8 @@ def test_takes_in_text() -> None:
         ({"take": sj.max_by("s.name")}, ["s.name", "order"]),
         ({"take": sj.max_by("s.b")}, ["max_by", "s has no column", "known"]),
         ({"select": "r.id + 1"}, ["r.id + 1", "AS name"]),
+        ({"aggregate": "count(*) AS n, sum(s.a) AS n"}, ["two columns named n", "another name"]),
+        ({"aggregate": "count(*), sum(s.a) AS n"}, ["'count(*), sum(s.a) AS n' must name columns"]),
         ({"select": "r.id, "}, ["comma"]),
         ({"select": "r.id AS y, s.id AS y"}, ["two columns named y", "AS"]),
         ({"select": "r.id, s.id"}, ["two columns named id", "AS"]),
@@ -75,7 +78,11 @@ def test_what_does_not_go_together_is_refused_by_name(options: dict[str, Any], w
 
 def test_words_of_other_libraries() -> None:
     table = R.empty_table()
-    for word, ours in {"tolerance": "within", "strategy": "take", "direction": "take", "by": "on="}.items():
+    words = {"tolerance": "within", "strategy": "take", "direction": "take", "allow_exact_matches": 'closed="left"'}
+    words |= dict.fromkeys(("by", "left_by", "right_by", "by_left", "by_right"), "on=")
+    words |= dict.fromkeys(("left_on", "right_on"), "time=")
+    assert words.keys() == ELSEWHERE.keys()
+    for word, ours in words.items():
         foreign: dict[str, Any] = {word: 1}
         with pytest.raises(TypeError, match=ours):
             sj.join(table, table, on="TRUE", within=1, time="t", **foreign)

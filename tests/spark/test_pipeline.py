@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
@@ -124,6 +125,20 @@ def test_another_kind_of_join(spark: Any, tmp_path: Path) -> None:
     assert alone
     assert len(set(alone)) == len(alone)
     assert not set(alone) & matched
+
+
+def test_lifetimes_in_place_of_a_window(spark: Any, tmp_path: Path) -> None:
+    """As --time-right "valid(ts,until,most=4 seconds)" asks for it; the watermark is on the first column."""
+    r, s = tables()
+    until = pc.add(s["ts"], pa.scalar(2_500, pa.duration("ms")))
+    for side, table in (("r", r), ("s", s.append_column("until", until))):
+        store(table, tmp_path / side, "parquet")
+    left, right = one_file_at_a_time("--left", tmp_path / "r"), one_file_at_a_time("--right", tmp_path / "s")
+    time = ("ts", sj.valid("ts", "until", most="4 seconds"))
+    run(spark, other(request(tmp_path, left, right), within=None, time=time))
+    later = sj.interval("-2500 ms", "0 s", closed="right")
+    wanted = sj.join(r, s, on=ON, within=later, time="ts", select="r.n, s.m")
+    assert pairs(spark, tmp_path) == sorted(zip(*wanted.to_pydict().values(), strict=True)) != []
 
 
 def test_parquet_and_json_go_on_from_the_checkpoint(spark: Any, tmp_path: Path) -> None:

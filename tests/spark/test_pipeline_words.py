@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import streamjoin as sj
 from streamjoin.cli import app, main
 from streamjoin.errors import FileError, OptionError, PipelineError, SchemaError
 from streamjoin.spark.pipeline.absent import Absent
@@ -24,7 +25,7 @@ from streamjoin.spark.pipeline.absent import _json as lacking
 from streamjoin.spark.pipeline.checkpoint import NOTE, check_checkpoint, remember
 from streamjoin.spark.pipeline.endpoints import Endpoint, check_reachable, pairs, schema_text, sink, source
 from streamjoin.spark.pipeline.jvm import told
-from streamjoin.spark.pipeline.pipeline import Figures, explained
+from streamjoin.spark.pipeline.pipeline import Figures, Request, check, explained
 from streamjoin.spark.pipeline.stop import Stop, held
 
 ROWS = pa.table({"ts": pa.array([1, 2], pa.timestamp("us", "UTC")), "x": [1.0, 2.0]})
@@ -88,6 +89,63 @@ def test_refusals_come_before_spark_and_name_the_option(
     assert message in " ".join(printed.err.split())
     assert "Traceback" not in printed.err
     assert {path.name for path in folder.iterdir()} == {"r", "s"}
+
+
+DONE = {"finished": True, "results": 0, "rows_in": 0, "seconds": 0.0, "late": 0, "malformed": 0, "absent": []}
+
+
+@pytest.fixture
+def asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Request]:
+    """The pipelines that would have run."""
+    found: list[Request] = []
+
+    def run(request: Request, *more: Any) -> dict[str, Any]:
+        found.append(request)
+        check(request)
+        return DONE
+
+    monkeypatch.setattr("streamjoin.spark.pipeline.pipeline.run", run)
+    return found
+
+
+def without_window(*more: str) -> list[str]:
+    request = words("-o", "console", *more)
+    del request[request.index("--within") : request.index("--within") + 2]
+    return request
+
+
+def test_streams_that_need_no_window(asked: list[Request], capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(without_window("--take", "backward")) == 0
+    assert asked[0].options.within is None and asked[0].words["--take"] == "backward"
+    assert main(without_window("--time-right", "valid(ts,x,most=1 day)")) == 0
+    assert asked[1].options.times == ("ts", sj.valid("ts", "x", most="1 day"))
+    assert asked[1].words["--time-right"] == "valid(ts,x,most=1 day)"  # part of the checkpoint's note
+    for more in ((), ("--take", "forward"), ("--how", "left")):
+        capfd.readouterr()
+        assert main(without_window(*more)) == 2
+        assert "streams need a window; name it with --within" in " ".join(capfd.readouterr().err.split())
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("how", "left"), ("take", "backward"), ("aggregate", "count(*) AS n"), ("select", "r.x")],
+)
+def test_a_checkpoint_belongs_to_one_kind(
+    name: str, value: str, asked: list[Request], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of an inner join its note says nothing, as before there were other kinds."""
+    Path("ck/offsets").mkdir(parents=True)
+    Path("ck/offsets/0").touch()
+    to = ["-o", "out", "--checkpoint", "ck"]
+    assert main(words(*to)) == 0
+    known = {option: found for option, found in asked[0].words.items() if found is not None}
+    assert known.keys() == {"--left", "--right", "--on", "--within", "--suffixes", "--access", "--output",
+                            "--time-left", "--time-right"}  # fmt: skip
+    remember("ck", known)
+    assert main(words(*to)) == 0
+    assert main(words(*to, f"--{name}", value)) == 2
+    assert f'belongs to a pipeline with --{name} not given, not "{value}"' in " ".join(capfd.readouterr().err.split())
 
 
 def test_options_of_spark_are_refused_elsewhere(folder: Path) -> None:

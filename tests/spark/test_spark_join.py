@@ -99,6 +99,7 @@ def test_a_stream_equals_tables_and_oracle_over_restarts_and_a_wiped_cache(
     assert 0 < visited[-1]["state_rows"] < 450  # of 300 r and twice 300 s, since two cells have each s
     wanted = {"batch", "rows_in", "results", "late", "watermark", "state_rows", "state_bytes", "comparisons", "cells"}
     assert wanted | {"chunks", "cache_hits", "batch_ms"} <= set(metrics[0])
+    assert {report["query"] for report in metrics} == {str(query.id)}
     for report in visited:  # what each cell says of itself
         assert len(report["by_cell"]) == report["cells"]
         for name in ("results", "comparisons", "state_bytes"):

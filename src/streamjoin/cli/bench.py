@@ -10,12 +10,21 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from streamjoin.cli.watch import Address, Recording, Watched, watched
 
 app = typer.Typer(help="Benchmarks that verify their results.", no_args_is_help=True, rich_markup_mode=None)
 
 _shown = Watched(None)  # of the benchmark that runs
+
+
+class Begun(TyperCommand):
+    """A benchmark, which says at once that it has begun."""
+
+    def invoke(self, ctx: Any) -> Any:
+        print(f"{ctx.command_path}: figures follow when its results are verified", file=sys.stderr, flush=True)
+        return super().invoke(ctx)
 
 
 @app.callback()
@@ -36,7 +45,7 @@ Workers = Annotated[int, typer.Option(min=1, help="Of such an algorithm.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")]
 
 
-@app.command()
+@app.command(cls=Begun)
 def scan(
     tuples: Annotated[int, typer.Option(min=1, help="Tuples in the window.")] = 1_000_000,
     seconds: Annotated[float, typer.Option(min=0.0, help="How long to measure.")] = 5.0,
@@ -48,7 +57,7 @@ def scan(
     _show(bench.scan(tuples=tuples, seconds=seconds), as_json)
 
 
-@app.command()
+@app.command(cls=Begun)
 def join(
     access: Annotated[str, typer.Option(help="band, scan or hash.")] = "band",
     window: Annotated[str | None, typer.Option(help="The length of the window; 15 minutes, for hash 1 minute.")] = None,
@@ -89,7 +98,7 @@ def join(
     _show(bench.join(access=access, window=window, rate=rate, seconds=seconds), as_json)
 
 
-@app.command()
+@app.command(cls=Begun)
 def tables(
     job: Annotated[str, typer.Option(help="Jobs, separated by commas, or all; an unknown name lists them.")] = "band2d",
     rows: Annotated[int, typer.Option(min=1, help="Rows of each table.")] = 1_000_000,
@@ -131,7 +140,7 @@ def tables(
     _show(figures, as_json, line, ("machine",))
 
 
-@app.command()
+@app.command(cls=Begun)
 def push(
     windows: Annotated[str, typer.Option(help="Tuples in each window: 10000,1000000.")] = "10000,1000000",
     pushes: Annotated[int, typer.Option(min=1, help="Rows of each side in a round.")] = 2_000,
@@ -150,7 +159,7 @@ def push(
     _show(measure(_counts(windows), pushes, rounds, algorithm, workers), as_json, line)
 
 
-@app.command("watch")
+@app.command(cls=Begun, name="watch")
 def watching(
     window: Annotated[str, typer.Option(help="The length of the window.")] = "10 seconds",
     rate: Annotated[int, typer.Option(min=1, help="Tuples per second of stream time and stream.")] = 50_000,
@@ -166,7 +175,7 @@ def watching(
     _show(measure(window, rate, seconds, rounds, algorithm, workers), as_json)
 
 
-@app.command()
+@app.command(cls=Begun)
 def cold(
     joins: Annotated[str | None, typer.Option(help="Of join, Join, parallel, duckdb, polars; all.")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="The best counts.")] = 1,
@@ -179,7 +188,7 @@ def cold(
     _show(measure(None if joins is None else _words(joins), rounds), as_json, line)
 
 
-@app.command()
+@app.command(cls=Begun)
 def check(
     record: Annotated[bool, typer.Option("--record", help="Write the record instead of comparing with it.")] = False,
     file: Annotated[Path | None, typer.Option(help="The record; benchmarks/recorded.json.")] = None,
@@ -226,7 +235,7 @@ def _chosen(parts: str, known: str) -> tuple[str, ...]:
 PARTS = "scaling,sustained,band,latency,order"
 
 
-@app.command()
+@app.command(cls=Begun)
 def parallel(
     seconds: Annotated[float, typer.Option(min=0.1, help="How long to measure each configuration.")] = 5.0,
     rate: Annotated[float, typer.Option(min=1, help="Tuples/s per stream that scans begin with.")] = 2_000.0,
@@ -262,7 +271,7 @@ MOST = 10**9  # tuples of a window
 SPARK_PARTS = "opaque,band,large,outer,tiny,static"
 
 
-@app.command()
+@app.command(cls=Begun)
 def spark(
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes: a check that it works, no figures.")] = False,
     windows: Annotated[str | None, typer.Option(help="Of the band joins, in tuples per side: 100000,1000000.")] = None,
@@ -294,7 +303,7 @@ def spark(
     _show(figures, as_json)
 
 
-@app.command()
+@app.command(cls=Begun)
 def hells(
     windows: Annotated[str, typer.Option(help="Entries of the window, at the paper's selectivity.")] = (
         "10000,100000,1000000,10000000"
@@ -351,4 +360,5 @@ def _show(figures: Run, as_json: bool, line: str | Callable[[Run], str] = "", re
         print(line.format(**run) if isinstance(line, str) else line(run))
     for name in rest or [name for name in figures if name != "runs" or not line]:
         value = figures[name]
-        print(f"{name:<22} {value:,}" if isinstance(value, int | float) else f"{name:<22} {value}")
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        print(f"{name:<22} {value:,}" if number else f"{name:<22} {value}")

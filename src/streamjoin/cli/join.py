@@ -132,8 +132,6 @@ def join(
     check_engine(context, engine)
     options["time"] = _times(time, time_left, time_right, needed=options["within"] is not None or engine == PIPELINE)
     if engine == PIPELINE:
-        if options["within"] is None:
-            raise typer.BadParameter("streams need a window; name it with --within")
         pipeline(context.params, options, as_json)
         return
     if left == right == "-":

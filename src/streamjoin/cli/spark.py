@@ -11,10 +11,13 @@ import typer
 from streamjoin.cli.watch import watched
 from streamjoin.errors import OptionError
 from streamjoin.exits import signalled
+from streamjoin.kinds import BACKWARD
 from streamjoin.options import Options
 
 if TYPE_CHECKING:
     from streamjoin.spark.pipeline.pipeline import Request
+
+KIND = "how", "take", "aggregate", "select"  # options that say what comes out
 
 
 def request(words: dict[str, Any], options: dict[str, Any]) -> Request:
@@ -22,6 +25,12 @@ def request(words: dict[str, Any], options: dict[str, Any]) -> Request:
     from streamjoin.spark.pipeline.endpoints import pairs, schema_text, sink, source
     from streamjoin.spark.pipeline.pipeline import Request
 
+    asked = Options(**options)
+    if asked.within is None and not asked.valid and asked.kind.take.name != BACKWARD:
+        raise typer.BadParameter(
+            f"streams need a window; name it with --within. Only --take {BACKWARD} with an equality does without one, "
+            "and rows that are valid for a while: --time-right valid(FROM,TO,most=1 day)"
+        )
     schemas = {}
     for side in ("left", "right"):
         given = words[f"{side}_schema"]
@@ -39,11 +48,13 @@ def request(words: dict[str, Any], options: dict[str, Any]) -> Request:
     if len(delays) > 2:
         raise OptionError(f'--watermark "{words["watermark"]}" is one delay, or two with a comma: left and right')
     kept = ("left", "right", "on", "within", "suffixes", "access", "left_schema", "right_schema", "output")
+    # By default not there, as in the notes of versions that had no other kinds than inner.
+    kinds = {f"--{name}": words[name] if asked.is_set(name) else None for name in KIND}
     return Request(
         left=ends["left"],
         right=ends["right"],
         output=sink("--output", words["output"], words["output_format"], settings),
-        options=Options(**options),
+        options=asked,
         watermark=(delays[0], delays[-1]),
         left_schema=schemas["left"],
         right_schema=schemas["right"],
@@ -53,8 +64,8 @@ def request(words: dict[str, Any], options: dict[str, Any]) -> Request:
         malformed=words["malformed"],
         words={
             **{"--" + name.replace("_", "-"): words[name] for name in kept},
-            "--time-left": options["time"][0],
-            "--time-right": options["time"][1],
+            **{f"--time-{side}": words[f"time_{side}"] or words["time"] for side in ("left", "right")},
+            **kinds,
         },
     )
 

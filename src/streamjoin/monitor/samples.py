@@ -7,6 +7,8 @@ rows_r, rows_s      of a join of tables: rows read
 results, comparisons
 latency_ms          p50, p99 and others, where results have one
 punctuation_lag     ticks by which the promise of order lies behind the input
+unmatched           rows that came out without a partner, of joins that have such
+held_back           tuples that wait until no later one can change their result
 workers             by worker: label, r and s (tuples held), comparisons, queue, busy; by cell: bytes and arrived
 memory_bytes        of the process
 """
@@ -24,7 +26,7 @@ PAGE = 4096
 def of_join(stats: dict[str, Any]) -> Sample:
     """A sample of an embedded join, from its `stats()`."""
     sides = {side: _side(stats[side]) for side in "rs"}
-    names = ("results", "comparisons", "latency_ms", "punctuation_lag", "order_buffer")
+    names = ("results", "comparisons", "latency_ms", "punctuation_lag", "order_buffer", "unmatched", "held_back")
     return {
         **sides,
         **{name: stats[name] for name in names if stats.get(name) is not None},

@@ -56,6 +56,7 @@ def flatten(progress: Any) -> dict[str, Any] | None:
     }
     parts = [unpack_cells(row[BY_CELL]) for row in observed.values() if BY_CELL in row]
     return {
+        "query": str(progress.id),
         "batch": int(progress.batchId),
         "rows_in": int(progress.numInputRows),
         "watermark": dict(progress.eventTime).get("watermark"),
@@ -72,9 +73,9 @@ def _added(cells: tuple[dict[str, int], ...]) -> dict[str, int]:
 class JoinListener(StreamingQueryListener):
     """Hands every micro-batch of every join to a function, as a dict:
 
-    batch, rows_in, results, late, watermark, state_rows, state_bytes, comparisons, cells, chunks, cache_hits,
-    cache_misses, batch_ms, by_cell, and malformed, which only pipelines of the command line count. Attach it with
-    `spark.streams.addListener(JoinListener(print))`.
+    query (its id), batch, rows_in, results, late, watermark, state_rows, state_bytes, comparisons, cells, chunks,
+    cache_hits, cache_misses, batch_ms, by_cell, and malformed, which only pipelines of the command line count. Attach
+    it with `spark.streams.addListener(JoinListener(print))`.
     """
 
     def __init__(self, on_progress: Callable[[dict[str, Any]], None]) -> None:

@@ -132,6 +132,8 @@ function figures() {
   if (x.r || x.batches !== undefined) {
     show("results/s", rates((y) => y.results));
     show("comparisons/s", rates((y) => y.comparisons), short);
+    show("unmatched rows", x.unmatched);
+    show("held back tuples", x.held_back);
     show("late tuples", both("late"));
     show("windows' memory", both("bytes"), bytes);
   }

@@ -19,6 +19,7 @@ from streamjoin.spark.pipeline.session import Cluster, check_kafka, session
 from streamjoin.spark.pipeline.stop import Stop
 from streamjoin.spark.settings import BATCH_BYTES
 from streamjoin.windows.duration import parse_duration
+from streamjoin.windows.valid import Valid
 
 if TYPE_CHECKING:
     from streamjoin.plan.explain import Explanation
@@ -217,8 +218,9 @@ def _sides(spark: Any, request: Request) -> tuple[Any, Any]:
     sides, times = [], request.options.times
     assert times is not None  # the command line asks for them
     ends = ((request.left, "r", request.left_schema), (request.right, "s", request.right_schema))
-    for (end, side, schema), column, delay in zip(ends, times, request.watermark, strict=True):
+    for (end, side, schema), when, delay in zip(ends, times, request.watermark, strict=True):
         interval = _interval("--watermark", delay)
+        column = when.time if isinstance(when, Valid) else when
         sides.append(stream(spark, end, side, schema, column, interval, request.malformed))
     return sides[0], sides[1]
 
@@ -288,7 +290,7 @@ def _leave(spark: Any, query: Any, listener: Any, figures: Figures) -> None:
         query.stop()
         last = query.lastProgress
     limit = time.monotonic() + _LAST_FIGURES
-    while last is not None and not figures.knows(int(last["batchId"])) and time.monotonic() < limit:
+    while last is not None and not figures.knows(str(last["id"]), int(last["batchId"])) and time.monotonic() < limit:
         time.sleep(0.05)
     if listener is not None:
         spark.streams.removeListener(listener)
