@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -128,6 +130,19 @@ def test_every_job_is_phrased_rightly_for_every_engine(name: str) -> None:
     found = {engine: fingerprint(prepare(engine, job, inputs)()) for engine in engines}
     assert len(set(found.values())) == 1, found
     assert found["streamjoin"][0] > 0
+
+
+def test_a_first_call_imports_none_of_our_modules() -> None:
+    """As other engines' modules are, ours are imported before the clock starts."""
+    code = """import sys
+from streamjoin.bench.contestant import OURS, prepare
+from streamjoin.bench.jobs import JOBS
+run = prepare(OURS, JOBS["equi"], JOBS["equi"].inputs(1000))
+before = set(sys.modules)
+assert run().num_rows
+print([name for name in set(sys.modules) - before if name.startswith(("streamjoin.", "sqlglot"))])
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_every_result_row_counts_in_a_fingerprint() -> None:

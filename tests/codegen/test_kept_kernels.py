@@ -90,6 +90,34 @@ print(module.{call} != 0, NOTICE.compiled, "numba.cpython.hashing" in sys.module
     assert told_twice(code, tmp_path) == [["True", "1", "True"], ["True", "0", needed]]
 
 
+LINKED = f"""{LOAD}import numba
+from numba.core import entrypoints
+
+whole = load_module({SOURCE!r}).whole
+print(whole(3), NOTICE.compiled, entrypoints._already_initialized)
+(compiled,) = whole.overloads.values()
+print(compiled.library._shared_module is None)
+
+
+@numba.njit
+def twice(n):
+    return 2 * whole(n)
+
+
+print(twice(3))
+try:
+    twice(-1)
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_what_others_link_is_read_when_one_of_them_does(tmp_path: Path) -> None:
+    first, second = told_twice(LINKED, tmp_path)
+    assert first == ["10", "1", "True", "False", "20", "below", "zero"]
+    assert second == ["10", "0", "False", "True", "20", "below", "zero"], "nothing is compiled, linked or looked for"
+
+
 RUNTIME = """
 import sys
 

@@ -27,6 +27,12 @@ from streamjoin.papers import Array, mixed
 
 OURS = "streamjoin"
 HASHED = 1 << 18  # rows at a time
+FIRST_IMPORTS = (
+    "streamjoin.tables.join",
+    "streamjoin.predicate.calls",
+    "streamjoin.predicate.lists",
+    "sqlglot.dialects.spark",
+)
 
 
 def prepare(engine: str, job: Job, inputs: Inputs) -> Run:
@@ -34,7 +40,7 @@ def prepare(engine: str, job: Job, inputs: Inputs) -> Run:
     if engine != OURS:
         return PEERS[engine].prepare(job, inputs)
     # Peers' modules are imported before the clock, so ours are: those that a first join would import.
-    for module in ("streamjoin.tables.join", "sqlglot.dialects.spark"):
+    for module in FIRST_IMPORTS:
         import_module(module)
     times = COLUMNS["r"][0], COLUMNS["s"][0]
     return lambda: api.join(inputs.r, inputs.s, on=job.on, within=inputs.within, time=times)

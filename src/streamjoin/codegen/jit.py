@@ -19,13 +19,14 @@ import llvmlite
 import llvmlite.binding as llvm
 import numba
 from numba.core.caching import NullCache, _Cache
-from numba.core.compiler import Compiler, CompileResult
+from numba.core.compiler import Compiler
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps as _dumps
 from numba.core.types import unliteral as _unliteral
 from numba.core.typing.templates import make_concrete_template
 
 from streamjoin.codegen.cache import GENERATED, ONE_AT_A_TIME, PACKAGE, imports_digest
+from streamjoin.codegen.kept_library import rebuilt, reduced
 from streamjoin.codegen.kernel_files import keep, read
 from streamjoin.codegen.notice import Notice
 from streamjoin.codegen.parts import PartCompiler, WholeCompiler
@@ -37,7 +38,6 @@ FILE = re.compile(r"\w+-[0-9a-f]{32}\.kernel")
 NOTICE = Notice()
 
 # Numba annotates some of its functions and not others.
-rebuild: Any = CompileResult._rebuild
 dumps: Any = _dumps
 unliteral: Any = _unliteral
 concrete_template: Any = make_concrete_template
@@ -81,7 +81,7 @@ class KernelFiles(_Cache):
         if data.library.has_dynamic_globals or any(not part.can_cache for part in data.lifted):
             return
         key = self._key(sig, data.codegen.magic_tuple())
-        content = dumps((key, _outside(data.library), data._reduce()))
+        content = dumps((key, _outside(data.library), reduced(data)))
         keep(self._file(key), content)
         _sweep(kept("kernels").path)
 
@@ -119,7 +119,7 @@ def _rebuilt(key: tuple[Any, ...], content: memoryview, target_context: Any) -> 
             return None
         if not all(map(llvm.address_of_symbol, symbols)):
             target_context.refresh()  # all of Numba, which takes longer than a small join
-        return rebuild(target_context, *compiled)
+        return rebuilt(target_context, *compiled)
     except Exception:  # it refers to something that is no longer as it was
         return None
 
@@ -154,6 +154,13 @@ def _exact_call(dispatcher: Any, args: Any, kws: Any) -> Any:
     return concrete_template(found[0].__name__, dispatcher.py_func.__name__, [exact.signature]), *found[1:]
 
 
+def _nothing() -> None:
+    """Instead of looking for extensions of Numba in all installed packages before machine code is loaded.
+
+    The types of our arguments are Numba's own; before anything is compiled, Numba looks for extensions again.
+    """
+
+
 def njit(
     function: Callable[..., Any] | None = None,
     *,
@@ -168,6 +175,7 @@ def njit(
         made.get_call_template = partial(_exact_call, made)
         if cache:
             made._cache = _files(function, str(sorted(options.items())))
+            made._compilation_chain_init_hook = _nothing
         return made
 
     return decorate if function is None else decorate(function)

@@ -18,6 +18,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime import nrtdynmod as _nrtdynmod
 from numba.core.runtime.nrt import rtsys as _rtsys
 
+from streamjoin.codegen.kept_library import KeptLibrary, to_keep
 from streamjoin.codegen.kernel_files import Target, keep, read
 
 # Numba annotates some of its functions and not others.
@@ -55,12 +56,12 @@ def _library(context: Any) -> Any:
         try:
             written_for, state = pickle.loads(content)
             if written_for == key(one):
-                return codegen.unserialize_library(state)
+                return KeptLibrary(codegen, state)
         except Exception:  # it is no longer as it was
             pass
     module, library = nrtdynmod.create_nrt_module(context)
     library.enable_object_caching()
     library.add_ir_module(module)
     library.finalize()
-    keep(name(target), pickle.dumps((key(target), library.serialize_using_object_code())))
+    keep(name(target), pickle.dumps((key(target), to_keep(library))))
     return library
