@@ -35,15 +35,15 @@ ENTER = 1  # cycles from the predicate's answer to the FIFO
 NETWORKS = {"tree": (2, 2), "paper": (8, 16)}  # of the merging network: inputs of a merger, entries of its FIFO
 
 
-def levels(count: int, fan: int = FAN) -> int:
-    """The depth of a tree of registers from one point to `count` points, in which each register feeds `fan` others.
+def levels(count: int) -> int:
+    """The depth of a tree of registers from one point to `count` points, in which each register feeds FAN others.
 
     >>> [levels(n) for n in (1, 4, 5, 16, 64, 200)]
     [0, 1, 2, 2, 3, 4]
     """
     depth, reached = 0, 1
     while reached < count:
-        depth, reached = depth + 1, reached * fan
+        depth, reached = depth + 1, reached * FAN
     return depth
 
 

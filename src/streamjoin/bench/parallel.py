@@ -29,7 +29,7 @@ from streamjoin.plan.formulas import (
     offered_bandwidth,
     sustainable_rate,
 )
-from streamjoin.plan.plan import SIDES
+from streamjoin.predicate.tree import SIDES
 from streamjoin.windows.duration import parse_duration
 
 HIT_RATE = 21 / 10_000 * 20 / 9_999  # of the papers' workload: 21 integers of 10,000, 20 units of 9,999

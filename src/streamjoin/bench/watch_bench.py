@@ -23,7 +23,7 @@ from streamjoin.live.join import Join
 from streamjoin.machine import machine
 from streamjoin.monitor.watch import EVERY, watch
 from streamjoin.papers import BAND, MICROSECONDS, Array, Source, tuples
-from streamjoin.plan.plan import SIDES
+from streamjoin.predicate.tree import SIDES
 from streamjoin.windows.duration import parse_duration
 
 BATCH = 1024

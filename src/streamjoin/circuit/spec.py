@@ -14,10 +14,9 @@ from streamjoin.circuit.tools import hardware
 from streamjoin.codegen.circuit import Gates
 from streamjoin.codegen.values import range_of
 from streamjoin.errors import OptionError, SchemaError, shown
-from streamjoin.plan.plan import SIDES
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.resolve import resolve
-from streamjoin.predicate.tree import columns
+from streamjoin.predicate.tree import SIDES, columns
 from streamjoin.predicate.types import INT32, INTS, Type, parse_name
 
 if TYPE_CHECKING:

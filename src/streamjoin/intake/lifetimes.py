@@ -8,8 +8,8 @@ import pyarrow as pa
 from streamjoin.codegen.records import Array
 from streamjoin.errors import DataError
 from streamjoin.intake.columns import as_numpy, flat, show_time, ticks_of
-from streamjoin.plan.columns import SIDES
 from streamjoin.plan.times import Lifetimes
+from streamjoin.predicate.tree import SIDES
 from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.kernels import shift
 from streamjoin.windows.valid import SINCE, TIME, UNTIL, Valid, includes

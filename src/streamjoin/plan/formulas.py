@@ -101,11 +101,6 @@ def grid_latency(load: Load, m: int, n: int, comparison: float) -> float:
     return load.later_r * latency_r(load, n, comparison) + (1 - load.later_r) * latency_s(load, m, comparison)
 
 
-def symmetric_latency(rate: float, length: float, m: int, n: int, comparison: float) -> float:
-    """(8) for equal streams: (9) without its p, lambda T_on T_w (m + n) / 4mn."""
-    return rate * comparison * length * (m + n) / (4 * m * n)
-
-
 def layouts(workers: int) -> list[Layout]:
     """All m x n with a number of workers.
 

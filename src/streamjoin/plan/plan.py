@@ -31,7 +31,7 @@ from streamjoin.plan.times import Lifetimes, lifetimes, time_names, time_unit
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.analysis import Analysis, analyse
 from streamjoin.predicate.resolve import resolve
-from streamjoin.predicate.tree import column, junction
+from streamjoin.predicate.tree import SIDES, column, junction
 from streamjoin.windows import asked
 from streamjoin.windows.duration import needs_nanoseconds
 from streamjoin.windows.every import Every, VersionWindow
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from streamjoin.codegen.pairs import PairProgram
     from streamjoin.codegen.program import Program
 
-SIDES = ("r", "s")
 Rates = tuple[float, float] | None  # tuples per second
 
 

@@ -15,6 +15,7 @@ from streamjoin.errors import SHOWN, PredicateError, cut, shown
 from streamjoin.predicate.operations import OPERATIONS
 from streamjoin.predicate.types import Type, sql_name
 
+SIDES = ("r", "s")  # 0 is r, 1 is s: letters where columns are named, numbers elsewhere
 OTHER = {"r": "s", "s": "r"}
 """The other side."""
 

@@ -131,7 +131,7 @@ class Best(Stage):
         own, best = members["own"][at], self._chains.first(members["head"][at])
         members.hasten(at, np.minimum(members["due"][at], due_by_time(self._take, own, best)))
 
-    def settle(self, reached: Snapshot) -> Iterator[Results]:
+    def decide(self, reached: Snapshot) -> Iterator[Results]:
         waiting = self._waiting[0]
         at, members = waiting.decided(reached), waiting.members
         heads = members["head"][at]
@@ -168,4 +168,4 @@ def partners_from(window: Window, reached: Snapshot) -> int:
         return horizon_s
     if horizon_r == SINCE_EVER:
         return SINCE_EVER
-    return min(horizon_s, int(window.bounds("r", np.array([horizon_r]), 0)[0][0]))
+    return min(horizon_s, int(window.bounds(0, np.array([horizon_r]), 0)[0][0]))

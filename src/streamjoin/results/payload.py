@@ -10,8 +10,8 @@ import pyarrow as pa
 from streamjoin.codegen.records import Array
 from streamjoin.intake.columns import flat
 from streamjoin.intake.packed import PackedRows
-from streamjoin.plan.plan import SIDES, Plan
-from streamjoin.predicate.tree import Node
+from streamjoin.plan.plan import Plan
+from streamjoin.predicate.tree import SIDES, Node
 from streamjoin.predicate.tree import columns as columns_of
 from streamjoin.results.computed import Computed, Values, as_arrow
 from streamjoin.results.numbers import NOBODY, aside

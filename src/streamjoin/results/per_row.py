@@ -93,7 +93,7 @@ class PerRow(Stage):
             return np.zeros(len(r), np.int64), np.zeros(len(s), np.int64)
         return self._times[0].of(r), self._times[1].of(s)
 
-    def settle(self, reached: Snapshot) -> Iterator[Results]:
+    def decide(self, reached: Snapshot) -> Iterator[Results]:
         waiting = self._waiting[0]
         at, members = waiting.decided(reached), waiting.members
         met = members["met"][at]

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from streamjoin.codegen.records import Array
 from streamjoin.intake.frames import is_foreign_frame, without_index
-from streamjoin.plan.columns import SIDES, Column
-from streamjoin.predicate.tree import columns
+from streamjoin.plan.columns import Column
+from streamjoin.predicate.tree import SIDES, columns
 from streamjoin.results.computed import Computed, as_arrow
 from streamjoin.results.rows import take_rows
 

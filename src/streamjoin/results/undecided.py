@@ -21,7 +21,7 @@ class Soon:
         self._due, self._numbers = NOTHING, NOTHING
         self._fresh: list[tuple[Array, Array]] = []
         self._count = 0  # of what is fresh
-        self._soonest = FOREVER  # nothing fresh is due below this place
+        self._soonest = FOREVER  # nothing fresh is due below this
 
     def add(self, due: Array, numbers: Array) -> None:
         if len(due):
@@ -30,7 +30,7 @@ class Soon:
             self._soonest = min(self._soonest, int(due.min()))
 
     def some_below(self, passed: int) -> bool:
-        """May something be due below a place?"""
+        """May something be due below this?"""
         return self._soonest < passed or bool(len(self._due) and self._due[0] < passed)
 
     def below(self, passed: int) -> tuple[Array, Array]:
@@ -133,21 +133,21 @@ class Undecided:
         self._hastened.add(due, at + self.first)
 
     def due(self, passed: int) -> bool:
-        """May one that is open be due below a place?"""
+        """May one that is open be due below this?"""
         return bool(self._low.min() < passed) or self._hastened.some_below(passed)
 
-    def settle(self, passed: int, below: int, ended: bool) -> Array:
+    def decide(self, passed: int, below: int, ended: bool) -> Array:
         """The positions of tuples below a number that are due; of all open ones if the streams have ended."""
-        early = self._settle_hastened(passed, below, ended)
+        early = self._decide_hastened(passed, below, ended)
         low = self._low[: -(-(self.next - self.first) // BLOCK)]
         blocks = np.flatnonzero(self._left[: len(low)] > 0) if ended else np.flatnonzero(low < passed)
         if not len(blocks):
             return early
         runs = np.split(blocks, np.flatnonzero(np.diff(blocks) > FAR) + 1)
-        found = [self._settle(int(run[0]), int(run[-1]) + 1, passed, below, ended) for run in runs]
+        found = [self._decide(int(run[0]), int(run[-1]) + 1, passed, below, ended) for run in runs]
         return found[0] if len(found) == 1 and not len(early) else np.concatenate([early, *found])
 
-    def _settle_hastened(self, passed: int, below: int, ended: bool) -> Array:
+    def _decide_hastened(self, passed: int, below: int, ended: bool) -> Array:
         """The same among those that were hastened; in the end all others come with them."""
         due, numbers = self._hastened.below(FOREVER if ended else passed)
         if ended or not len(numbers):
@@ -162,7 +162,7 @@ class Undecided:
         self._left -= np.bincount(at // BLOCK, minlength=len(self._left))
         return at
 
-    def _settle(self, first: int, stop: int, passed: int, below: int, ended: bool) -> Array:
+    def _decide(self, first: int, stop: int, passed: int, below: int, ended: bool) -> Array:
         """The same in neighbouring blocks."""
         begin, end = first * BLOCK, stop * BLOCK
         due, waiting = self._columns["due"][begin:end], self._columns["open"][begin:end]

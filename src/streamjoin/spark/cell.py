@@ -19,7 +19,7 @@ from streamjoin.access.frozen import span
 from streamjoin.codegen.records import Array
 from streamjoin.predicate.tree import OTHER
 from streamjoin.results.rows import take_rows
-from streamjoin.spark.cell_kernels import Arrived, Chunk, Engine
+from streamjoin.spark.cell_kernels import NUMBER, Arrived, Chunk, Engine
 from streamjoin.spark.chunk_files import ChunkCache
 from streamjoin.spark.spec import FIRST, JoinSpec
 from streamjoin.spark.state import Entry, Manifest, State
@@ -112,7 +112,7 @@ class Cell:
 
     def _horizon(self, side: str) -> int:
         """Tuples of a side below this time are no longer needed."""
-        return self._window.horizon(OTHER[side], self.manifest.cleared, 0)
+        return self._window.horizon(1 - NUMBER[side], self.manifest.cleared, 0)
 
     def expire(self, watermark: int) -> None:
         """Merges small chunks, then drops those that no tuple at or after the watermark can reach."""

@@ -21,6 +21,7 @@ from pyspark.sql.types import DataType, MapType, StructField, StructType, Varian
 
 from streamjoin.errors import SchemaError, UnsupportedError
 from streamjoin.options import SPARK, Options
+from streamjoin.predicate.tree import SIDES
 from streamjoin.results.schema import columns
 from streamjoin.spark import settings
 from streamjoin.spark.metrics import BY_CELL, COUNTS, PREFIX, RECORD
@@ -173,7 +174,7 @@ def _later_column(spec: JoinSpec) -> str | None:
     side = plan.window.later_side
     if spec.result_time or side is None or spec.duty.deciding:
         return spec.result_time
-    found = ("rs".index(side), plan.times[side])
+    found = (side, plan.times[SIDES[side]])
     return next((column.name for column in columns(plan) if (column.side, column.source.name) == found), None)
 
 

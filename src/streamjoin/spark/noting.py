@@ -47,7 +47,7 @@ class DecidingCell(Cell, ABC):
 
     def _until(self, side: str, at: Array) -> Array:
         """What the watermark must have passed before tuples at these times are decided."""
-        return self._window.bounds(side, at, 0)[1]
+        return self._window.bounds(NUMBER[side], at, 0)[1]
 
     def _since(self, entry: Entry) -> int:
         """Tuples of a chunk that were due below this have come out."""

@@ -15,10 +15,10 @@ from streamjoin.codegen.embed import fingerprint
 from streamjoin.errors import OptionError, SchemaError, shown
 from streamjoin.options import Options
 from streamjoin.plan.explain import Explanation
-from streamjoin.plan.plan import SIDES, Plan, make_plan
+from streamjoin.plan.plan import Plan, make_plan
 from streamjoin.predicate.analysis import MAX_DIMS, Analysis
+from streamjoin.predicate.tree import SIDES, identity, walk
 from streamjoin.predicate.tree import columns as tree_columns
-from streamjoin.predicate.tree import identity, walk
 from streamjoin.predicate.widths import band_width, side_width, slack
 from streamjoin.results.schema import columns, result_schema
 from streamjoin.results.selected import needed

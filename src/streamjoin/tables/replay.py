@@ -14,7 +14,7 @@ from streamjoin.engine import Engine, PerSide, Setup, open_engine
 from streamjoin.intake.prepare import Intake
 from streamjoin.interrupts import BrokenOffError
 from streamjoin.metrics import observed
-from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.plan.plan import Plan
 from streamjoin.results.every_kind import Alone
 from streamjoin.windows import SINCE_EVER
 
@@ -114,16 +114,16 @@ class StreamedJoin:
         for r, s in self._found.found:
             yield rows[0][r], rows[1][s]
 
-    def _expire(self, engine: Engine, side: int, place: int, opposite: int) -> None:
-        """A side has reached a place; this many rows of the other side had arrived by then."""
-        horizon = self.plan.window.horizon(SIDES[side], place, opposite)
+    def _expire(self, engine: Engine, side: int, at: int, opposite: int) -> None:
+        """A side has reached an `at`; this many rows of the other side had arrived by then."""
+        horizon = self.plan.window.horizon(side, at, opposite)
         if side == 0:
-            engine.expire((SINCE_EVER, horizon), (place, opposite))
+            engine.expire((SINCE_EVER, horizon), (at, opposite))
         else:
-            engine.expire((horizon, SINCE_EVER), (opposite, place))
+            engine.expire((horizon, SINCE_EVER), (opposite, at))
 
     def _arrival(self, times: Sides) -> tuple[Sides, Sides]:
-        """By side: each row's place, and how many rows of the other side arrived before it."""
+        """By side: each row's `at`, and how many rows of the other side arrived before it."""
         if not self.plan.window.by_rows:
             return times, [np.zeros(len(mine), np.int64) for mine in times]
         r, s = times

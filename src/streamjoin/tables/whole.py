@@ -225,7 +225,7 @@ class WholeJoin:
         self._search(r, s, consume)
         best, *others = threads.all()
 
-        def settle(begin: int, end: int) -> None:
+        def merge(begin: int, end: int) -> None:
             for other, _ in others:
                 own = np.flatnonzero(other[begin:end] >= 0) + begin
                 pairs = own.astype(np.uint32), other[own].astype(np.uint32)
@@ -234,7 +234,7 @@ class WholeJoin:
             if len(numbers):
                 np.copyto(part, numbers[part], where=part >= 0)
 
-        self.crew.each(settle, self.crew.cut(len(times_r)))
+        self.crew.each(merge, self.crew.cut(len(times_r)))
         return self._for_rows(r, best[0], -1)
 
     def _by_r(self, make: Callable[[], T]) -> Parts[T]:

@@ -33,8 +33,8 @@ class Tuple:
 
     row: Row
     time: int
-    arrival: int  # its place among all arrivals
-    position: int  # its place in its own stream
+    arrival: int  # its position among all arrivals
+    position: int  # its position in its own stream
     others: int  # tuples of the other stream that were there before it
 
 
