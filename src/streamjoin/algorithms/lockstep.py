@@ -152,7 +152,7 @@ class Chain:
             groups = [tuple(row[k : k + self.fan_in]) for k in range(0, len(row), self.fan_in)]
             row = []
             for group in groups:
-                if len(group) == 1:  # nothing to merge with: it goes on to the next level
+                if len(group) == 1:  # nothing to merge with: it continues on the next level
                     row.append(group[0])
                 else:
                     row.append(self.leaves + len(found))

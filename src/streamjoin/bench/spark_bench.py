@@ -10,8 +10,8 @@ window. Under an opaque predicate there is no such trick, and only r's window is
 Large micro-batches suit every engine better than small ones, so each is measured with both and a ratio compares the
 best of each. Spark's grid, and its 1-D buckets, would take minutes or hours with large ones; what they do per second
 does not grow with them. A small round of everything comes first, because Java compiles what it has seen often; then
-bands and tables are joined in turns, because the machine has moods and compiling goes on, and the best run counts.
-Spark's 1-D buckets take minutes for a band and have one turn.
+bands and tables are joined in turns, because the speed of the machine varies and Java keeps compiling; the best run
+counts. Spark's 1-D buckets take minutes for a band and have one turn.
 """
 
 from __future__ import annotations

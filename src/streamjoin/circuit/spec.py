@@ -96,13 +96,7 @@ class Spec:
     @cached_property
     def chain(self) -> Chain:
         return Chain(
-            self.cores,
-            self.rows,
-            self.scanners,
-            self.gates.stages,
-            self.network,
-            self.entries,
-            self.low_latency,
+            self.cores, self.rows, self.scanners, self.gates.stages, self.network, self.entries, self.low_latency
         )
 
     def design(self) -> Design:

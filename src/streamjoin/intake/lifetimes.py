@@ -17,9 +17,9 @@ from streamjoin.windows.valid import SINCE, TIME, UNTIL, Valid, includes
 OPEN = {SINCE: SINCE_EVER, UNTIL: FOREVER}  # the values that nulls stand for
 
 
-def with_lifetimes(lives: Lifetimes, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+def with_lifetimes(lives: Lifetimes, r: pa.Table, s: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Both tables with their hidden columns."""
-    return {side: with_lifetime(lives, k, tables[side]) for k, side in enumerate(SIDES)}
+    return with_lifetime(lives, 0, r), with_lifetime(lives, 1, s)
 
 
 def with_lifetime(lives: Lifetimes, side: int, table: pa.Table) -> pa.Table:

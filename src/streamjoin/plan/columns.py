@@ -150,6 +150,11 @@ def columns(plan: Plan) -> list[Column]:
     return found
 
 
+def result_schema(plan: Plan) -> pa.Schema:
+    """The schema of the result."""
+    return pa.schema([column.field for column in columns(plan)])
+
+
 def _selected(plan: Plan, select: tuple[Item, ...]) -> list[Column]:
     found = []
     for item in select:

@@ -13,14 +13,7 @@ import pyarrow as pa
 from streamjoin.access import ACCESSES, WHOLE
 from streamjoin.algorithms import ALGORITHMS, AUTO, SEQUENTIAL
 from streamjoin.codegen.emit import check_size
-from streamjoin.errors import (
-    PredicateError,
-    SchemaError,
-    StreamjoinError,
-    WindowError,
-    listed,
-    shown,
-)
+from streamjoin.errors import PredicateError, SchemaError, StreamjoinError, WindowError, listed, shown
 from streamjoin.kinds import BACKWARD, PLAIN, Kind
 from streamjoin.machine import usable_cores
 from streamjoin.options import Options

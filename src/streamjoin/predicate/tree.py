@@ -256,7 +256,7 @@ def brief(node: Node) -> str:
 
 
 def identity(node: Node) -> str:
-    """A text that only this tree has: its SQL, and beyond a length that nobody writes by hand its digest."""
+    """A text that only this tree has: its SQL; if that had to be cut, with its digest."""
     text = to_sql(node)
     return text if len(text) <= LONGEST_TEXT else f"{text} {node.digest.hex()}"
 

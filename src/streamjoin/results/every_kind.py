@@ -74,7 +74,7 @@ class NoPairs:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The rows of a result, the columns that were aggregated, and the times of its rows if somebody asked."""
+    """The rows of a result, the columns that were aggregated, and the times of its rows if they are needed."""
 
     rows: Rows
     aggregated: dict[str, pa.Array]

@@ -137,7 +137,7 @@ class EarlyCell(NotingCell, WaitingCell):
                 yield entry, self._load(entry), np.flatnonzero((notes >= self._since(entry)) & (notes < watermark))
 
     def _horizon(self, side: str) -> int:
-        """Of s: for forward, nobody waits for what is past; for nearest, the oldest r that waits may look back."""
+        """Of s: forward needs no past rows; nearest needs those that the oldest waiting r may still take."""
         cleared = self.manifest.cleared
         if side == "r":
             return super()._horizon(side)

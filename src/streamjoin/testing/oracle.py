@@ -299,11 +299,7 @@ def streams_of(arrivals: Sequence[Arrival], time: Times) -> dict[str, list[Tuple
 
 
 def pairs(
-    arrivals: Sequence[Arrival],
-    on: OfPair,
-    window: Window,
-    time: Times,
-    ids: tuple[str, str] = ("rid", "sid"),
+    arrivals: Sequence[Arrival], on: OfPair, window: Window, time: Times, ids: tuple[str, str] = ("rid", "sid")
 ) -> list[tuple[Any, Any]]:
     """The pairs: the values of the columns `ids`, sorted. Without `time` the window must not need any."""
     streams = streams_of(arrivals, time)

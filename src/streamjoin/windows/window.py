@@ -52,7 +52,7 @@ class Window(ABC):
     @property
     @abstractmethod
     def retention(self) -> Stay | None:
-        """How long tuples stay; None if that depends on the unit of integer times, which nobody stated."""
+        """How long tuples stay; None if that depends on the unit of integer times, which is not known."""
 
     @abstractmethod
     def identity(self) -> str:
