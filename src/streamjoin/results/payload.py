@@ -125,7 +125,7 @@ class Assembler:
         return [batch] if batch is not None else list(self.table(r, s, more).to_batches())
 
     def _without_partners(self, r: Array, s: Array) -> pa.RecordBatch | None:
-        """The rows of results that all lack the partner on the same side; None if some do not, or if values are null."""
+        """The rows of results that all lack a partner on one side; None if some do not, or if values are null."""
         for side, blocks in self._alone.items():
             own, other = (s, r) if side else (r, s)
             if blocks is None or other[0] != NOBODY or not (other == NOBODY).all():
