@@ -121,8 +121,9 @@ class Cell:
             manifest.cleared = watermark
         for side in "rs":
             horizon = self._horizon(side)
-            for entry in [entry for entry in manifest.entries if entry.side == side and entry.last < horizon]:
-                self._remove(entry)
+            for entry in self._entries(side):
+                if entry.last < horizon:
+                    self._remove(entry)
             self._compact(side, horizon)
 
     def save(self) -> None:
@@ -200,7 +201,7 @@ class Cell:
 
     def _compact(self, side: str, horizon: int) -> None:
         """Merges the newest chunks, if it pays, and leaves out expired rows."""
-        newest = mergeable([entry for entry in self.manifest.entries if entry.side == side])
+        newest = mergeable(self._entries(side))
         if not newest:
             return
         table = pa.concat_tables([self._load(entry).rows for entry in newest])
