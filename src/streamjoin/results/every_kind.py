@@ -22,7 +22,7 @@ from streamjoin.predicate.types import INT64
 from streamjoin.results.aggregate import Accumulator, Choice, accumulator
 from streamjoin.results.best import Best, certain_by_time, scores_by_time, scores_of
 from streamjoin.results.computed import Computed, as_arrow, to_array
-from streamjoin.results.kinds import none_matched, unmatched
+from streamjoin.results.numbers import none_matched, unmatched
 from streamjoin.results.reduce import LAST, count_pairs, mark
 from streamjoin.results.rows import take_rows
 from streamjoin.results.selected import Rows

@@ -26,7 +26,7 @@ from streamjoin.plan.shape import SCAN, Shape, Tables, shapes
 from streamjoin.plan.statistics import Dimension, equal_share
 from streamjoin.predicate.tree import SIDES
 from streamjoin.results.every_kind import Alone, Parts
-from streamjoin.results.kinds import none_matched, unmatched
+from streamjoin.results.numbers import none_matched, unmatched
 from streamjoin.results.reduce import count_pairs, mark, take_by_time
 from streamjoin.results.rows import side_by_side
 from streamjoin.results.selected import Assembly, beside, needed
