@@ -17,7 +17,7 @@ from streamjoin.errors import OptionError, SchemaError, shown
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.resolve import resolve
 from streamjoin.predicate.tree import SIDES, columns
-from streamjoin.predicate.types import INT32, INTS, Type, parse_name
+from streamjoin.predicate.types import INT32, INTS, Type, parse_name, to_arrow
 
 if TYPE_CHECKING:
     from streamjoin.circuit.core import Design
@@ -89,7 +89,7 @@ class Spec:
     def gates(self) -> Gates:
         """The predicate."""
         schemas = {
-            side: pa.schema([(n, _arrow(t)) for n, (t, _) in own.items()]) for side, own in self._declared.items()
+            side: pa.schema([(n, to_arrow(t)) for n, (t, _) in own.items()]) for side, own in self._declared.items()
         }
         return Gates(resolve(as_tree(self.on), schemas["r"], schemas["s"]))
 
@@ -153,13 +153,3 @@ def _type(word: str) -> tuple[Type | None, int]:
     return (
         (None, 0) if t is None or t.kind not in ("bool", "int", "decimal", "timestamp", "date") else (t, bits_of(t)[0])
     )
-
-
-def _arrow(t: Type) -> pa.DataType:
-    if t.kind == "int":
-        return {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[t.bits]
-    if t.kind == "decimal":
-        return pa.decimal128(t.precision, t.scale)
-    if t.kind == "timestamp":
-        return pa.timestamp(t.unit, "UTC" if t.aware else None)
-    return pa.date32() if t.kind == "date" else pa.bool_()

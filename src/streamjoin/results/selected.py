@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.codegen.records import Array
+from streamjoin.intake.columns import cast
 from streamjoin.intake.frames import is_foreign_frame, without_index
 from streamjoin.plan.columns import Column
 from streamjoin.predicate.tree import SIDES, columns
@@ -46,7 +47,7 @@ def beside(wanted: list[Column], r: pa.Table, s: pa.Table, more: Mapping[str, pa
             array = as_arrow(values, node)
         else:
             array = (more or {})[column.name]
-        arrays.append(array if array.type == column.source.type else array.cast(column.source.type))
+        arrays.append(cast(array, column.source.type))
     return pa.table(arrays, schema=pa.schema([column.field for column in wanted]))
 
 
