@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from streamjoin import errors
 from streamjoin.kinds import CHOSEN
 from streamjoin.predicate.operations import PUBLIC
 from streamjoin.windows import KINDS
@@ -32,22 +33,11 @@ if TYPE_CHECKING:
     from streamjoin.windows.valid import valid as valid
 
 _EXPRESSIONS = ("r", "s", "when", "cast", "div", "lit", *PUBLIC)
-_ERRORS = (
-    "StreamjoinError",
-    "PredicateError",
-    "SchemaError",
-    "OptionError",
-    "WindowError",
-    "DataError",
-    "LateError",
-    "UnsupportedError",
-    "ClosedError",
-    "StateError",
-    "DeviceError",
-    "CircuitError",
-    "FileError",
-    "PipelineError",
-)
+_ERRORS = [
+    name
+    for name, found in vars(errors).items()
+    if isinstance(found, type) and issubclass(found, errors.StreamjoinError)
+]
 _HOMES = {
     "join": "streamjoin.api",
     "Join": "streamjoin.live.join",

@@ -16,7 +16,8 @@ from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms import ALGORITHMS, CIRCUIT, DEVICE, INLINE, THREADS
 from streamjoin.codegen.records import Array
 from streamjoin.intake.prepare import Intake
-from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.plan.plan import Plan
+from streamjoin.predicate.tree import SIDES
 from streamjoin.results.small_push import SmallPush
 
 PerSide = tuple[int, int]  # a number of r, and one of s
@@ -87,14 +88,14 @@ class Engine(ABC):
     def push(self, asked: SmallPush, taken: Taken) -> int | None:
         """Takes a small batch as it is, if that can be done and none of it is late. None: nothing has happened.
 
-        It completes the record and hands it to `taken` before any other results go to the sink. Returns below which
-        place the other side's tuples have been forgotten; SINCE_EVER if that is left to `expire`.
+        It completes the record and hands it to `taken` before any other results go to the sink. Returns the
+        `at` below which it has dropped the other side's tuples; SINCE_EVER if that is left to `expire`.
         """
         return None
 
     @abstractmethod
     def expire(self, horizons: PerSide, arrived: PerSide) -> None:
-        """By side: tuples below this place meet no arrival any more; so many tuples have come so far."""
+        """By side: tuples below this `at` meet no further arrival; so many tuples have arrived."""
 
     def wait(self) -> None:
         """Until all pairs of what has arrived are with the sink, or the join has failed."""

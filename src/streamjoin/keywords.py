@@ -33,9 +33,7 @@ ELSEWHERE = {
 }
 
 
-def takes(
-    declared: Callable[P, O],
-) -> Callable[[Callable[[Any, Any, O], T]], Callable[Concatenate[Any, Any, P], T]]:
+def takes(declared: Callable[P, O]) -> Callable[[Callable[[Any, Any, O], T]], Callable[Concatenate[Any, Any, P], T]]:
     """Gives a function of two tables the options as keywords: for callers, for type checkers and for help()."""
 
     def decorate(function: Callable[[Any, Any, O], T]) -> Callable[Concatenate[Any, Any, P], T]:
@@ -44,9 +42,7 @@ def takes(
     return decorate
 
 
-def constructed(
-    declared: Callable[P, O],
-) -> Callable[[Callable[[Any, O], None]], Callable[Concatenate[Any, P], None]]:
+def constructed(declared: Callable[P, O]) -> Callable[[Callable[[Any, O], None]], Callable[Concatenate[Any, P], None]]:
     """The same for a constructor."""
 
     def decorate(function: Callable[[Any, O], None]) -> Callable[Concatenate[Any, P], None]:

@@ -226,7 +226,7 @@ watchers: list[Callable[[Any], None]] = []  # called with every join that benchm
 
 
 def observed(join: T) -> T:
-    """A join that has been opened, shown to whoever watches."""
+    """A join that has been opened, shown to all watchers."""
     for watcher in watchers:
         watcher(join)
     return join

@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from typing import Any
 
+from streamjoin.access import ACCESSES
 from streamjoin.algorithms import ALGORITHMS, AUTO, CIRCUIT, DEVICE, SEQUENTIAL, THREADS
 from streamjoin.machine import usable_cores
 
@@ -30,7 +31,6 @@ KINDS: dict[str, dict[str, Any]] = {  # kernels of their own, beside those that 
     "count": {"aggregate": {"n": "count(*)"}},
     "sum": {"aggregate": {"total": "sum(s.x)"}},
 }
-LIVE = {AUTO: BAND, "scan": BAND, "sorted": BAND, "band": BAND, "tree": BAND, "hash": "r.k = s.k"}
 
 Step = tuple[str, Callable[[], int]]
 
@@ -99,10 +99,11 @@ def _stream(algorithm: str, access: str, workers: int, kind: dict[str, Any]) -> 
 
     rows = _tuples()
     options = {**kind, "workers": workers} if workers > 1 else kind
+    only_keys = access != AUTO and ACCESSES[access].by_key and not ACCESSES[access].by_box
     with Join(
         r=rows.schema,
         s=rows.schema,
-        on=LIVE[access],
+        on=TABLES["equality"] if only_keys else BAND,
         within=last(8) if ALGORITHMS[algorithm].engine == CIRCUIT else 8,
         time="ts",
         algorithm=algorithm,

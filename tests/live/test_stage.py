@@ -73,14 +73,14 @@ def test_who_waits_no_longer(steps: list[tuple[list[int], int, int]], block: int
             known |= dict.fromkeys(hastened, place)
             place += passed
             assert waiting.due(place) or not any(end < place for end in known.values())
-            now = waiting.settle(place, below, ended=False) + waiting.first
+            now = waiting.decide(place, below, ended=False) + waiting.first
             assert sorted(now.tolist()) == [number for number, end in known.items() if end < place and number < below]
             for number in now.tolist():
                 del known[number]
             assert waiting.held == len(known)
             waiting.forget(below)
             assert waiting.first <= min(known, default=waiting.next)
-        left = waiting.settle(place, waiting.next, ended=True) + waiting.first
+        left = waiting.decide(place, waiting.next, ended=True) + waiting.first
         assert left.tolist() == list(known)
 
 
@@ -88,7 +88,7 @@ def test_who_waits_no_longer(steps: list[tuple[list[int], int, int]], block: int
 @pytest.mark.parametrize(
     "more", [{}, {"within": sj.interval(-9, 2), "max_delay": 4}, {"within": sj.tumbling(8)}], ids=str
 )
-def test_a_push_that_decides_nothing_may_settle_nothing(
+def test_a_push_that_decides_nothing_may_decide_nothing(
     kind: dict[str, Any], more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What comes out after each push is what comes out if every push settles all that it can."""

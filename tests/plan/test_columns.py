@@ -12,8 +12,8 @@ from streamjoin.errors import StreamjoinError
 from streamjoin.keywords import ELSEWHERE
 from streamjoin.kinds import HOWS, how_of, take_of
 from streamjoin.options import Options
+from streamjoin.plan.columns import result_schema
 from streamjoin.plan.plan import make_plan
-from streamjoin.results.schema import result_schema
 
 R = pa.schema(
     [pa.field("t", pa.int64(), nullable=False), ("id", pa.int32()), ("x", pa.float32()), ("tags", pa.list_(pa.int8()))]

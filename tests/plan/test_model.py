@@ -80,9 +80,8 @@ def test_expression_7_is_the_mean_over_the_segment() -> None:
 def test_expression_9_is_8_without_the_papers_p() -> None:
     load = load_of(2500, 2500, Stay(300, 300))
     for m, n in model.layouts(12):
-        symmetric = model.symmetric_latency(2500, 300, m, n, PAPER)
-        assert symmetric == pytest.approx(model.grid_latency(load, m, n, PAPER))
-    square = model.symmetric_latency(2500, 300, 3, 3, PAPER)
+        assert model.grid_latency(load, m, n, PAPER) == pytest.approx(2500 * PAPER * 300 * (m + n) / (4 * m * n))
+    square = model.grid_latency(load, 3, 3, PAPER)
     assert square == pytest.approx(0.29e-3, rel=0.01)
     assert square * HIT_RATE < 2e-9  # what the paper's (9) says of a measured millisecond
 

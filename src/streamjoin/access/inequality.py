@@ -99,22 +99,6 @@ def nothing_behind(tree: Array, levels: Array) -> Array:
     return found
 
 
-def tree_of_minima(values: Array) -> tuple[Array, Array]:
-    """The tree over float64 values in their order, none of them NaN, and its levels.
-
-    >>> tree, levels = tree_of_minima(np.array([5.0, 3.0, 9.0, 1.0]))
-    >>> places = np.empty(16, np.int64)
-    >>> found, rest, _ = places_at_most(tree, levels, 0, 4, 3.0, places, 0)
-    >>> places[:found].tolist(), rest
-    ([1, 3], -1)
-    """
-    levels = levels_of(len(values))
-    tree = np.full(int(levels[-1]), np.inf)
-    tree[: len(values)] = values
-    fill(tree, levels, np.inf)
-    return tree, levels
-
-
 @inner(error_model="numpy")
 def next_place(tree, levels, place, limit):
     """The first place from `place` on whose value is at most the limit, or -1, and how many nodes were read."""
@@ -137,31 +121,3 @@ def next_place(tree, levels, place, limit):
         nodes += 1
         place = node + lowest_bit(at_most(tree, levels[level] + node, limit))
     return place, nodes
-
-
-@njit(nogil=True, error_model="numpy", cache=True)
-def places_at_most(tree, levels, place, end, limit, found, count):
-    """Writes, in order, the places of place..end-1 with a value of at most the limit, behind `count` others.
-
-    Returns their number, where to continue (-1: done), and how many nodes were read. `found` needs room for one more
-    node than is written to it.
-    """
-    looked = 0
-    while True:
-        place, nodes = next_place(tree, levels, place, limit)
-        looked += nodes
-        if place < 0 or place >= end:
-            return count, -1, looked
-        if count + FAN_OUT > len(found):
-            return count, place, looked
-        node = place & ~(FAN_OUT - 1)
-        looked += 1
-        mask = at_most(tree, node, limit) >> (place - node) << (place - node)
-        while mask:
-            place = node + lowest_bit(mask)
-            if place >= end:
-                return count, -1, looked
-            found[count] = place
-            count += 1
-            mask &= mask - 1
-        place = node + FAN_OUT

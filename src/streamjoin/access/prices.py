@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-BATCH = 64  # most tuples that travel together (LLHJ 7.3); nobody waits for a batch to fill
+BATCH = 64  # most tuples that travel together (LLHJ 7.3); no tuple waits until a batch is full
 TREE = 3.0  # times what the grid of a band costs, where both serve. Not measured
 
 

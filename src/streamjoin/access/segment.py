@@ -62,11 +62,6 @@ class Segment(ABC):
     def nbytes(self) -> int:
         """Bytes held: columns, numbers, index, room to grow."""
 
-    @property
-    def raw_bytes(self) -> int:
-        """Bytes of the live tuples' predicate columns and times alone."""
-        return len(self) * self.shape.raw_bytes
-
     @abstractmethod
     def insert(self, batch: Tuples) -> None:
         """Adds arrivals."""

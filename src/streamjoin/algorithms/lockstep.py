@@ -35,15 +35,15 @@ ENTER = 1  # cycles from the predicate's answer to the FIFO
 NETWORKS = {"tree": (2, 2), "paper": (8, 16)}  # of the merging network: inputs of a merger, entries of its FIFO
 
 
-def levels(count: int, fan: int = FAN) -> int:
-    """The depth of a tree of registers from one point to `count` points, in which each register feeds `fan` others.
+def levels(count: int) -> int:
+    """The depth of a tree of registers from one point to `count` points, in which each register feeds FAN others.
 
     >>> [levels(n) for n in (1, 4, 5, 16, 64, 200)]
     [0, 1, 2, 2, 3, 4]
     """
     depth, reached = 0, 1
     while reached < count:
-        depth, reached = depth + 1, reached * fan
+        depth, reached = depth + 1, reached * FAN
     return depth
 
 
@@ -152,7 +152,7 @@ class Chain:
             groups = [tuple(row[k : k + self.fan_in]) for k in range(0, len(row), self.fan_in)]
             row = []
             for group in groups:
-                if len(group) == 1:  # nothing to merge with: it goes on to the next level
+                if len(group) == 1:  # nothing to merge with: it continues on the next level
                     row.append(group[0])
                 else:
                     row.append(self.leaves + len(found))

@@ -23,7 +23,8 @@ from streamjoin.live.join import Join
 from streamjoin.metrics import observed
 from streamjoin.options import Options
 from streamjoin.papers import BAND, MICROSECONDS, Array, Source, partners, schema
-from streamjoin.plan.plan import SIDES, Plan, make_plan
+from streamjoin.plan.plan import Plan, make_plan
+from streamjoin.predicate.tree import SIDES
 from streamjoin.results.latency import Latency
 from streamjoin.results.small_push import SmallPush
 from streamjoin.windows import SINCE_EVER
@@ -121,7 +122,7 @@ class BareJoin:
 
     def passed(self, side: int, time: int) -> None:
         """A stream has reached a time: expired tuples of the other one are dropped."""
-        horizon = self.plan.window.horizon(SIDES[side], time, 0)
+        horizon = self.plan.window.horizon(side, time, 0)
         self.engine.expire((SINCE_EVER, horizon) if side == 0 else (horizon, SINCE_EVER), (0, 0))
 
     def take(self, side: int, table: Any, first: int) -> None:

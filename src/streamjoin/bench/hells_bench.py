@@ -29,8 +29,6 @@ from streamjoin.windows import SINCE_EVER
 from streamjoin.windows.interval import interval
 
 PAPER = 0.00004  # the paper's selectivity
-WINDOWS = (10_000, 100_000, 1_000_000, 10_000_000)
-SELECTIVITIES = (PAPER, 0.001, 0.01, 0.1, 0.4, 1.0)
 FILL = 1 << 20
 CHECKED = 4  # arrivals
 ROUNDS = 3
@@ -115,11 +113,7 @@ class Contestant(BareJoin):
 
 
 def measure(
-    windows: tuple[int, ...] = WINDOWS,
-    selectivities: tuple[float, ...] = SELECTIVITIES,
-    selective_window: int = 1_000_000,
-    seconds: float = 2.0,
-    report: Report = lambda text: None,
+    windows: tuple[int, ...], selectivities: tuple[float, ...], selective_window: int, seconds: float, report: Report
 ) -> dict[str, Any]:
     """Comparisons per second by window size at the paper's selectivity, and by selectivity at one window size."""
     device = describe(choose(None))

@@ -15,7 +15,7 @@ from streamjoin.live.join import Join
 from streamjoin.machine import machine
 from streamjoin.metrics import observed
 from streamjoin.papers import BAND, Source
-from streamjoin.plan.plan import SIDES
+from streamjoin.predicate.tree import SIDES
 
 BATCH = 1024
 

@@ -11,7 +11,7 @@ from streamjoin.bench.yardsticks import reference_scan
 from streamjoin.errors import OptionError
 from streamjoin.machine import machine
 from streamjoin.papers import BAND, EQUALITY, MICROSECONDS, Array, Source
-from streamjoin.plan.plan import SIDES
+from streamjoin.predicate.tree import SIDES
 from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.duration import parse_duration
 

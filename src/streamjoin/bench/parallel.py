@@ -29,11 +29,10 @@ from streamjoin.plan.formulas import (
     offered_bandwidth,
     sustainable_rate,
 )
-from streamjoin.plan.plan import SIDES
+from streamjoin.predicate.tree import SIDES
 from streamjoin.windows.duration import parse_duration
 
 HIT_RATE = 21 / 10_000 * 20 / 9_999  # of the papers' workload: 21 integers of 10,000, 20 units of 9,999
-WINDOW, SHORT_WINDOW = "15 minutes", "200 seconds"
 SMALL_BATCH = 4  # LLHJ 7.3.1
 BAND_BATCH = 65_536
 TURN = 1.0  # seconds at a time where several take turns
@@ -43,15 +42,15 @@ Report = Callable[[str], None]
 
 
 def parallel(
-    seconds: float = 5.0,
-    rate: float = 2_000.0,
-    band_rate: float = 70_000.0,
-    latency_seconds: float = 20.0,
-    handshake_seconds: float = 60.0,
-    window: str = WINDOW,
-    short_window: str = SHORT_WINDOW,
-    parts: tuple[str, ...] = ("scaling", "sustained", "band", "latency", "order"),
-    report: Report = lambda text: None,
+    seconds: float,
+    rate: float,
+    band_rate: float,
+    latency_seconds: float,
+    handshake_seconds: float,
+    window: str,
+    short_window: str,
+    parts: tuple[str, ...],
+    report: Report,
 ) -> dict[str, Any]:
     """The papers' band join on all cores. `runs` has an object for every measured configuration."""
     scan = bench.Scan()

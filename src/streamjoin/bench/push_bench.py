@@ -123,13 +123,7 @@ def _plain(column: pa.Array) -> list[Any]:
     return values
 
 
-def push(
-    windows: Sequence[int] = tuple(WINDOWS),
-    pushes: int = 2_000,
-    rounds: int = 3,
-    algorithm: str = "kang",
-    workers: int = 1,
-) -> dict[str, Any]:
+def push(windows: Sequence[int], pushes: int, rounds: int, algorithm: str, workers: int) -> dict[str, Any]:
     """By window and rows of a push: microseconds of a push and of the poll after it. Latencies at a pace."""
     for window in windows:
         if window not in WINDOWS:

@@ -13,7 +13,7 @@ from streamjoin.bench.one_core import CHECKED, Kept, Workload, workload
 from streamjoin.errors import StreamjoinError
 from streamjoin.machine import machine
 from streamjoin.papers import EQUALITY, NAMES, Array, Source, partners
-from streamjoin.plan.plan import SIDES
+from streamjoin.predicate.tree import SIDES
 
 
 class _Rows(FilledJoin):

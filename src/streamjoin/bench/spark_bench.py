@@ -10,8 +10,8 @@ window. Under an opaque predicate there is no such trick, and only r's window is
 Large micro-batches suit every engine better than small ones, so each is measured with both and a ratio compares the
 best of each. Spark's grid, and its 1-D buckets, would take minutes or hours with large ones; what they do per second
 does not grow with them. A small round of everything comes first, because Java compiles what it has seen often; then
-bands and tables are joined in turns, because the machine has moods and compiling goes on, and the best run counts.
-Spark's 1-D buckets take minutes for a band and have one turn.
+bands and tables are joined in turns, because the speed of the machine varies and Java keeps compiling; the best run
+counts. Spark's 1-D buckets take minutes for a band and have one turn.
 """
 
 from __future__ import annotations
@@ -117,27 +117,21 @@ class Bench:
     def outer(self) -> None:
         """Left outer with an equality, which Spark has itself, while windows close: about a third has no partner."""
         sizes = self._sizes
+        joins: tuple[tuple[str, Maker], ...] = (
+            ("streamjoin", self._ours(EQUAL, NEAR, how="left")),
+            ("spark", lambda r, s: peers.left_outer(r, s, EQUAL, NEAR)),
+        )
         for arrivals in sizes.arrivals:
             files = outer_files(self._new("outer"), arrivals, sizes.batches, NEAR)
             for _ in range(sizes.rounds):
-                self._stream(
-                    "streamjoin", "left outer", EQUAL, NEAR, arrivals, files, self._ours(EQUAL, NEAR, how="left")
-                )
-                self._stream(
-                    "spark",
-                    "left outer",
-                    EQUAL,
-                    NEAR,
-                    arrivals,
-                    files,
-                    lambda r, s: peers.left_outer(r, s, EQUAL, NEAR),
-                )
+                for engine, make in joins:
+                    self._stream(engine, "left outer", EQUAL, NEAR, arrivals, files, make)
 
     def tiny(self) -> dict[str, Any]:
         """The trigger of a micro-batch of one tuple per side, and that of a stateful operator that does nothing.
 
-        A run of ours stands between two of the other, and the machine's moods meet both: the median of what it takes
-        longer than their mean tells. A run's first half warms it up.
+        Each run of ours lies between two of the other, so that changes of the machine's speed affect both. The median
+        of the differences from their mean is the result. A run's first half warms it up.
         """
         sizes = self._sizes
         files = window_files(self._new("tiny"), 1_000, 1, sizes.tiny, SECONDS)

@@ -23,7 +23,7 @@ from streamjoin.live.join import Join
 from streamjoin.machine import machine
 from streamjoin.monitor.watch import EVERY, watch
 from streamjoin.papers import BAND, MICROSECONDS, Array, Source, tuples
-from streamjoin.plan.plan import SIDES
+from streamjoin.predicate.tree import SIDES
 from streamjoin.windows.duration import parse_duration
 
 BATCH = 1024
@@ -37,14 +37,7 @@ for line in answer: pass
 Pushes = list[tuple[pa.RecordBatch, pa.RecordBatch]]
 
 
-def watching(
-    window: str = "10 seconds",
-    rate: int = 50_000,
-    seconds: float = 0.5,
-    rounds: int = 40,
-    algorithm: str = "kang",
-    workers: int = 1,
-) -> dict[str, Any]:
+def watching(window: str, rate: int, seconds: float, rounds: int, algorithm: str, workers: int) -> dict[str, Any]:
     """The papers' band join; by round, the time of equal work with a page compared with that without one.
 
     Windows hold `rate` tuples per second of stream time. A turn takes about so many seconds, but pushes whole windows

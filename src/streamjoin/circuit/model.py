@@ -10,17 +10,7 @@ import numpy as np
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms import kang
 from streamjoin.algorithms.lockstep import Chain, chain_of
-from streamjoin.circuit.cycles import (
-    COUNTS,
-    MOST_DELAY,
-    NOTHING,
-    STILL,
-    Clock,
-    Input,
-    Out,
-    Parts,
-    run,
-)
+from streamjoin.circuit.cycles import COUNTS, MOST_DELAY, NOTHING, STILL, Clock, Input, Out, Parts, run
 from streamjoin.codegen.records import Array
 from streamjoin.engine import Engine, PerSide, Setup, Sink
 from streamjoin.intake.prepare import Intake

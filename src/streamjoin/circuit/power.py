@@ -75,9 +75,9 @@ def _toggles(spec: Spec, load: Load, target: Target) -> float:
     return float(known("activity", words, count)["toggles"])
 
 
-def power(spec: Spec, limit: float, tell: Callable[[str], None], load: Load | None = None) -> dict[str, Any]:
+def power(spec: Spec, limit: float, tell: Callable[[str], None]) -> dict[str, Any]:
     """The four chains of the paper, with our circuit."""
-    given, points, target = load or Load(), [], Target(limit=limit)
+    given, points, target = Load(), [], Target(limit=limit)
     for cores in CORES:
         own = spec.with_cores(cores, (ROWS, ROWS))
         step = own.chain.step(True, True)

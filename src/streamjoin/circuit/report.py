@@ -107,10 +107,10 @@ def standing(point: dict[str, Any]) -> dict[str, Any]:
 LOADS = (0.5, 0.9, 1.0, 1.25, 2.0)  # parts of the selectivity at which the network must begin to limit the chain
 
 
-def network_load(chain: Chain, part: float, windows: int = 20) -> dict[str, float]:
+def network_load(chain: Chain, part: float) -> dict[str, float]:
     """What the model does at a part of that selectivity: how fast the chain is against one without any results."""
     selectivity = chain.bottleneck * part
-    count = windows * max(chain.rows)
+    count = 20 * max(chain.rows)
     room = 1 << (2 * max(chain.rows) + 1).bit_length()  # places by which tuples in the chain are told apart
     matches = np.random.default_rng(1).random((room, room)) < selectivity
     model, places = Model(chain), np.arange(count)

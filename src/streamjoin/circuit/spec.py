@@ -14,11 +14,10 @@ from streamjoin.circuit.tools import hardware
 from streamjoin.codegen.circuit import Gates
 from streamjoin.codegen.values import range_of
 from streamjoin.errors import OptionError, SchemaError, shown
-from streamjoin.plan.plan import SIDES
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.resolve import resolve
-from streamjoin.predicate.tree import columns
-from streamjoin.predicate.types import INT32, INTS, Type, parse_name
+from streamjoin.predicate.tree import SIDES, columns
+from streamjoin.predicate.types import INT32, INTS, Type, parse_name, to_arrow
 
 if TYPE_CHECKING:
     from streamjoin.circuit.core import Design
@@ -90,20 +89,14 @@ class Spec:
     def gates(self) -> Gates:
         """The predicate."""
         schemas = {
-            side: pa.schema([(n, _arrow(t)) for n, (t, _) in own.items()]) for side, own in self._declared.items()
+            side: pa.schema([(n, to_arrow(t)) for n, (t, _) in own.items()]) for side, own in self._declared.items()
         }
         return Gates(resolve(as_tree(self.on), schemas["r"], schemas["s"]))
 
     @cached_property
     def chain(self) -> Chain:
         return Chain(
-            self.cores,
-            self.rows,
-            self.scanners,
-            self.gates.stages,
-            self.network,
-            self.entries,
-            self.low_latency,
+            self.cores, self.rows, self.scanners, self.gates.stages, self.network, self.entries, self.low_latency
         )
 
     def design(self) -> Design:
@@ -160,13 +153,3 @@ def _type(word: str) -> tuple[Type | None, int]:
     return (
         (None, 0) if t is None or t.kind not in ("bool", "int", "decimal", "timestamp", "date") else (t, bits_of(t)[0])
     )
-
-
-def _arrow(t: Type) -> pa.DataType:
-    if t.kind == "int":
-        return {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[t.bits]
-    if t.kind == "decimal":
-        return pa.decimal128(t.precision, t.scale)
-    if t.kind == "timestamp":
-        return pa.timestamp(t.unit, "UTC" if t.aware else None)
-    return pa.date32() if t.kind == "date" else pa.bool_()

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from streamjoin.cli.parameters import AsJson
 from streamjoin.cli.watch import Address, Recording, Watched, watched
 
 app = typer.Typer(help="Benchmarks that verify their results.", no_args_is_help=True, rich_markup_mode=None)
@@ -42,7 +43,6 @@ def shared(context: typer.Context, watch: Address = None, record: Recording = No
 
 OneAlgorithm = Annotated[str, typer.Option(help="kang, or one with workers.")]
 Workers = Annotated[int, typer.Option(min=1, help="Of such an algorithm.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")]
 
 
 @app.command(cls=Begun)

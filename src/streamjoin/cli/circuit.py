@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streamjoin.cli.parameters import AsJson
+
 if TYPE_CHECKING:
     from streamjoin.circuit.spec import Spec
 
@@ -56,7 +58,6 @@ CHIP: Group = {
 }
 Limit = Annotated[float, CHIP["limit"][0].__metadata__[0]]
 Route = Annotated[bool, typer.Option(help="Place and route, too: minutes for many cores.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")]
 
 
 def taking(*groups: Group) -> Callable[[Callable[..., None]], Callable[..., None]]:

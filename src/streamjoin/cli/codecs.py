@@ -24,12 +24,7 @@ _ROWS_PER_GROUP = 1_048_576  # of Parquet, which is read best in large row group
 _CSV_BLOCK, _JSON_BLOCK = 1 << 20, 16 << 20  # bytes; more if a row is longer
 _ARROW_END = b"\xff\xff\xff\xff\0\0\0\0"
 _ESCAPED = r'[\x00-\x1f"\\]'  # characters that JSON strings must escape
-_TIMESTAMPS = (
-    pa.timestamp("us"),
-    pa.timestamp("us", "UTC"),
-    pa.timestamp("ns"),
-    pa.timestamp("ns", "UTC"),
-)
+_TIMESTAMPS = (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
 
 
 @dataclass(frozen=True)

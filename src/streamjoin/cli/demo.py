@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from streamjoin.cli.parameters import EMBEDDED, PIPELINE, check_engine, default, described
+from streamjoin.cli.parameters import EMBEDDED, PIPELINE, AsJson, check_engine, default, described
 from streamjoin.cli.progress import Live, LiveJoin, sparkline
 from streamjoin.cli.watch import Address, Recording, Watched, watched
 from streamjoin.options import from_text
@@ -26,7 +26,7 @@ def demo(
     workers: Annotated[str, described("workers")] = default("workers"),
     watch: Address = None,
     record: Recording = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Joins the papers' two streams live, shows the rates, and checks the result against a nested loop."""
     check_engine(context, engine)

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from streamjoin import java
+from streamjoin.cli.parameters import AsJson
 from streamjoin.exits import FAILED
 
 REQUIRED = ("numpy", "numba", "llvmlite", "pyarrow", "sqlglot", "typer", "rich", "narwhals")
@@ -36,9 +37,7 @@ class Finding:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")] = False,
-) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Lists what this machine has and the remedy for what is missing. Exit code 1: something required is missing."""
     findings = list(examine())
     if as_json:

@@ -17,6 +17,7 @@ from streamjoin.words import GROUPS, ON_SPARK
 
 EMBEDDED, PIPELINE = "embedded", "spark"  # --engine
 _REQUIRED = [name for name in WORDS if DECLARED[name].default is MISSING]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")]
 OF_FILES = ("null", "stats", "left_encoding", "right_encoding")  # what else a pipeline does not have
 
 

@@ -172,10 +172,7 @@ class Live(Block):
     """Of a pipeline: called with the stage and the figures so far, from the listener's thread and from the main one."""
 
     def __init__(
-        self,
-        title: str,
-        tuples: int | None = None,
-        also: Callable[[str, Figures], None] = lambda stage, figures: None,
+        self, title: str, tuples: int | None = None, also: Callable[[str, Figures], None] = lambda stage, figures: None
     ) -> None:
         super().__init__(title)
         self.tuples, self._also = tuples, also

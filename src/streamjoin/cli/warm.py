@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import Annotated
 
-import typer
-
+from streamjoin.cli.parameters import AsJson
 from streamjoin.folders import cache_folder
 
 
-def warm(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")] = False,
-) -> None:
+def warm(as_json: AsJson = False) -> None:
     """Compiles the kernels of all joins on this machine ahead, on all cores, and keeps them in the cache folder."""
     from streamjoin.warm import steps, warm
 

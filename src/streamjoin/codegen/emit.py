@@ -22,7 +22,7 @@ from streamjoin.predicate.tree import Node, too_large
 from streamjoin.predicate.types import Type, range_of
 
 MAX_CODE = 64_000
-"""Characters of code that a predicate may become. Compiling takes time by their square: about 20 s for so many."""
+"""The most characters of code that a predicate may become. Compile time grows with their square: here about 20 s."""
 
 CHOICE = 80  # characters that a choice counts besides its own, since it is a branch for the compiler
 

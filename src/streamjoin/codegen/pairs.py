@@ -29,12 +29,12 @@ ROWS, FIRST, FAULT, KEPT, KEY, ENDS = range(6)
     PAIRS_END,
     OUT_R,
     OUT_S,
-    FROM_R,  # of a tile: positions of both sides, and where to go on
+    FROM_R,  # of a tile: positions of both sides, and where to continue
     TO_R,
     FROM_S,
     TO_S,
     ROOM,
-    SINCE,  # the window: what an r meets of s, from a place and some ticks on until another, or so many ticks on
+    SINCE,  # the window of an r: from SINCE to UNTIL; if all are equally wide, WIDTH ticks from SINCE + LOWER on
     LOWER,
     UNTIL,
     WIDTH,

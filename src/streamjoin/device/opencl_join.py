@@ -25,7 +25,8 @@ from streamjoin.device.opencl_text import GROUP, Source
 from streamjoin.engine import Engine, PerSide, Setup, Sink
 from streamjoin.errors import DeviceError
 from streamjoin.intake.prepare import Intake
-from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.plan.plan import Plan
+from streamjoin.predicate.tree import SIDES
 
 MOST_WORDS = 1 << 20  # of a bitmap: 4 MiB, which the CPU finds in its cache
 MOST_PROBES = 1024  # of one comparison

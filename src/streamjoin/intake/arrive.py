@@ -63,7 +63,7 @@ class Plain(Arrivals):
     newest: Word  # the latest time of the batch
     batch: Batch
     tape: Address  # Stored: the tape to which it is written, with workers
-    keeper: Address  # Keeper: who keeps the rows for results; 0 if somebody else does
+    keeper: Address  # Keeper: what keeps the rows for results; 0 if compiled code does not
     nulls: Word  # do the kept rows have nulls in columns that the predicate does not read?
 
 

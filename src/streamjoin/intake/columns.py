@@ -64,7 +64,7 @@ def _dtype(t: pa.DataType) -> np.dtype[Any]:
     return np.dtype(f"{kind}{t.bit_width // 8}")
 
 
-def cast(array: pa.Array, t: pa.DataType) -> pa.Array:
+def cast(array: pa.Array | pa.ChunkedArray, t: pa.DataType) -> pa.Array | pa.ChunkedArray:
     """The array as another type. Arrow's cast takes long even if the type is the same, and small batches are many."""
     return array if array.type == t else array.cast(t)
 

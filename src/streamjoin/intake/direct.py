@@ -24,7 +24,8 @@ from streamjoin.intake.columns import lies_as, roles_of
 from streamjoin.intake.exported import ArrowArray
 from streamjoin.intake.packed import PackedRows
 from streamjoin.intake.prepare import Intake
-from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.plan.plan import Plan
+from streamjoin.predicate.tree import SIDES
 from streamjoin.windows.watermark import Watermark
 
 MOST = 2048  # rows of a small batch
@@ -64,7 +65,7 @@ class Direct:
     def __init__(self, plan: Plan, intake: Intake, side: int, tape: int = 0) -> None:
         """Only if it `serves`. `tape`: the address of the tape to write to."""
         name = SIDES[side]
-        program, differences = intake.program, plan.window.differences(name)
+        program, differences = intake.program, plan.window.differences(side)
         assert differences is not None
         schema, parts, dims = plan.schemas[name], program.entry[name], len(program.dimensions)
         self._intake, self._kept = intake, False
@@ -122,7 +123,7 @@ class Direct:
     def serves(plan: Plan, side: int) -> bool:
         """Are times in the joint unit, and is the window a range of differences?"""
         schema, name = plan.schemas[SIDES[side]], plan.times.get(SIDES[side])
-        if name is None or plan.lifetimes is not None or plan.window.differences(SIDES[side]) is None:
+        if name is None or plan.lifetimes is not None or plan.window.differences(side) is None:
             return False
         time = schema.field(name).type
         return bool(time == (pa.int64() if plan.unit == "int" else pa.timestamp(plan.unit, getattr(time, "tz", None))))

@@ -8,8 +8,8 @@ import pyarrow as pa
 from streamjoin.codegen.records import Array
 from streamjoin.errors import DataError
 from streamjoin.intake.columns import as_numpy, flat, show_time, ticks_of
-from streamjoin.plan.columns import SIDES
 from streamjoin.plan.times import Lifetimes
+from streamjoin.predicate.tree import SIDES
 from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.kernels import shift
 from streamjoin.windows.valid import SINCE, TIME, UNTIL, Valid, includes
@@ -17,9 +17,9 @@ from streamjoin.windows.valid import SINCE, TIME, UNTIL, Valid, includes
 OPEN = {SINCE: SINCE_EVER, UNTIL: FOREVER}  # the values that nulls stand for
 
 
-def with_lifetimes(lives: Lifetimes, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+def with_lifetimes(lives: Lifetimes, r: pa.Table, s: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Both tables with their hidden columns."""
-    return {side: with_lifetime(lives, k, tables[side]) for k, side in enumerate(SIDES)}
+    return with_lifetime(lives, 0, r), with_lifetime(lives, 1, s)
 
 
 def with_lifetime(lives: Lifetimes, side: int, table: pa.Table) -> pa.Table:

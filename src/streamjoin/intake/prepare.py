@@ -27,7 +27,8 @@ from streamjoin.errors import DataError, PredicateError
 from streamjoin.intake import arrive
 from streamjoin.intake.columns import flat, physical_columns, show, ticks_of
 from streamjoin.intake.lifetimes import latest_partners, with_lifetime
-from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.plan.plan import Plan
+from streamjoin.predicate.tree import SIDES
 
 BY_TREE = ACCESSES[ACCESSES[WHOLE].gives_way]
 EXACT = 2.0**22  # float32 tells neighbouring integers apart up to here; beyond, coordinates start at a nearer origin
@@ -133,7 +134,7 @@ class Intake:
         if not self.anchored and count:
             self._anchor(lo[own:, keep], hi[own:, keep])
             count = self._run(side, entry, *into)
-        since, until = self._plan.window.bounds(SIDES[side], at, opposite)
+        since, until = self._plan.window.bounds(side, at, opposite)
         if lives is not None and self._plan.unit is not None:  # `at` is when a tuple begins
             until = np.minimum(until, latest_partners(lives, side, table))
         if own:

@@ -10,7 +10,7 @@ import time
 from streamjoin.bench.harness import BareJoin, papers_plan
 from streamjoin.engine import Setup
 from streamjoin.papers import BAND, Source
-from streamjoin.plan.plan import SIDES
+from streamjoin.predicate.tree import SIDES
 
 Steps = list[tuple[str, int, int]]
 

@@ -38,7 +38,7 @@ class Way:
         self._found = words(search.records)
 
     def push(self) -> int:
-        """Joins the batch that was described last, or goes on with it."""
+        """Joins the batch that was described last, or continues with it."""
         outcome: int = self._call(self._address)
         return outcome
 

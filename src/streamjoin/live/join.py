@@ -33,7 +33,8 @@ from streamjoin.live.progress import Progress
 from streamjoin.live.reading import Reading
 from streamjoin.live.stream import Stream, delay_of
 from streamjoin.options import LIVE, LiveOptions, Options
-from streamjoin.plan.plan import SIDES, Plan, make_plan
+from streamjoin.plan.plan import Plan, make_plan
+from streamjoin.predicate.tree import SIDES
 from streamjoin.results.output import Output, Punctuation
 from streamjoin.results.rows import widened
 from streamjoin.windows import SINCE_EVER

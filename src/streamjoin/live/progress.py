@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamjoin.engine import PerSide
 from streamjoin.live.stream import Stream
-from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.plan.plan import Plan
 from streamjoin.results.stage import Snapshot
 from streamjoin.windows import SINCE_EVER
 
@@ -31,14 +31,14 @@ class Progress:
         stream = self._streams[side]
         at = stream.pushed if window.by_rows else stream.watermark.value
         opposite = self._streams[stored]
-        return window.horizon(SIDES[side], at, opposite.needed_from if window.carries else opposite.pushed)
+        return window.horizon(side, at, opposite.needed_from if window.carries else opposite.pushed)
 
     def snapshot(self, numbers: PerSide, ended: bool) -> Snapshot:
         """The input as it is now, with so many tuples that may match."""
         return Snapshot(numbers, self.mark(), self.horizons(), self.passed(), ended)
 
     def passed(self) -> PerSide:
-        """By side: its tuples wait no longer for a place below this."""
+        """By side: its tuples that are due below this wait no longer."""
         if self._window.by_rows:
             return self.horizons()
         return self._streams[1].watermark.value, self._streams[0].watermark.value

@@ -13,7 +13,8 @@ from streamjoin.intake.columns import show_time
 from streamjoin.intake.direct import MOST
 from streamjoin.intake.packed import PackedRows
 from streamjoin.intake.prepare import Intake
-from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.plan.plan import Plan
+from streamjoin.predicate.tree import SIDES
 from streamjoin.results.rows import single_batch
 from streamjoin.windows import SINCE_EVER
 from streamjoin.windows.duration import ticks

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from streamjoin.live.join import Join
 
 EVERY = 0.5  # seconds between two samples
-NAP = 0.05  # seconds between two checks whether a replay is over
 
 
 class Sampler:
@@ -108,8 +106,8 @@ def open_recording(path: str | Path) -> TextIO:
         raise FileError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def replay(path: Path, run: Run, speed: float, over: Callable[[], bool] = lambda: False) -> None:
-    """Adds the samples of a recording to a run at the original pace, or a multiple of it, until `over()`."""
+def replay(path: Path, run: Run, speed: float) -> None:
+    """Adds the samples of a recording to a run at the original pace, or a multiple of it."""
     begun = None
     for line in read_recording(path):
         if "run" in line:
@@ -118,14 +116,11 @@ def replay(path: Path, run: Run, speed: float, over: Callable[[], bool] = lambda
         elif happened := line.get("sample") or line.get("note"):
             at = float(happened.get("at", 0.0)) / speed
             begun = time.monotonic() - at if begun is None else begun
-            while (left := begun + at - time.monotonic()) > 0 and not over():
-                time.sleep(min(left, NAP))
+            time.sleep(max(0.0, begun + at - time.monotonic()))
             if "note" in line:
                 run.note(str(happened.get("text", "")))
             else:
                 run.add(happened)
-        if over():
-            break
         if "end" in line:
             run.end(line["end"].get("message") or None)
     if run.state == RUNNING:

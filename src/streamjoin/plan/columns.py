@@ -11,13 +11,12 @@ import pyarrow as pa
 from streamjoin.errors import OptionError, PredicateError, SchemaError, StreamjoinError, cut, listed
 from streamjoin.kinds import Aggregate, Item, Kind
 from streamjoin.predicate.resolve import locate, resolve_value
-from streamjoin.predicate.tree import Node, brief, column
+from streamjoin.predicate.tree import SIDES, Node, brief, column
 from streamjoin.predicate.types import FLOAT64, INT64, Type, decimal, to_arrow
 
 if TYPE_CHECKING:
     from streamjoin.plan.plan import Plan
 
-SIDES = ("r", "s")
 TEXT = ("string", "binary")
 SUMMED = ("int", "float", "decimal", "interval")
 WIDEST = 38  # digits of a decimal
@@ -149,6 +148,11 @@ def columns(plan: Plan) -> list[Column]:
     if twice:
         raise SchemaError(f"the result would have two columns named {listed(twice)}; give one another name, with AS")
     return found
+
+
+def result_schema(plan: Plan) -> pa.Schema:
+    """The schema of the result."""
+    return pa.schema([column.field for column in columns(plan)])
 
 
 def _selected(plan: Plan, select: tuple[Item, ...]) -> list[Column]:

@@ -13,9 +13,9 @@ from streamjoin.algorithms import ALGORITHMS, DEVICE, THREADS
 from streamjoin.algorithms.hells import placement
 from streamjoin.options import Options
 from streamjoin.plan.outcome import outcome
-from streamjoin.plan.plan import SIDES, Plan, make_plan
+from streamjoin.plan.plan import Plan, make_plan
 from streamjoin.predicate.analysis import Dimension
-from streamjoin.predicate.tree import to_sql
+from streamjoin.predicate.tree import SIDES, to_sql
 
 
 @dataclass(frozen=True)

@@ -101,11 +101,6 @@ def grid_latency(load: Load, m: int, n: int, comparison: float) -> float:
     return load.later_r * latency_r(load, n, comparison) + (1 - load.later_r) * latency_s(load, m, comparison)
 
 
-def symmetric_latency(rate: float, length: float, m: int, n: int, comparison: float) -> float:
-    """(8) for equal streams: (9) without its p, lambda T_on T_w (m + n) / 4mn."""
-    return rate * comparison * length * (m + n) / (4 * m * n)
-
-
 def layouts(workers: int) -> list[Layout]:
     """All m x n with a number of workers.
 
@@ -166,7 +161,7 @@ def node_of(load: Load, algorithm: str, layout: Layout) -> Node:
     return Node(load, ALGORITHMS[algorithm].spread(*layout))
 
 
-def _jobs(node: Node, price: Price, hit_rate: float) -> tuple[float, float]:
+def _jobs(node: Node, price: Price, hit_rate: float = 0.0) -> tuple[float, float]:
     """Seconds of work with an r and with an s."""
     found, fixed = price.comparison + price.result * hit_rate, price.probe + price.insert * node.spread.stored
     of_r, of_s = node.segments
@@ -178,7 +173,7 @@ def busy(node: Node, price: Price, hit_rate: float = 0.0) -> float:
     return sum(rate * job for rate, job in zip(node.rates, _jobs(node, price, hit_rate), strict=True))
 
 
-def latency(node: Node, price: Price, hop: float = 0.0, stripe: int = 1, hit_rate: float = 0.0) -> float:
+def latency(node: Node, price: Price, hop: float = 0.0, stripe: int = 1) -> float:
     """(8), and the time until a tuple reaches a worker, which (8) leaves out. Holds if no worker falls behind.
 
     A worker forwards a tuple before it compares it, but first finishes its current job, which takes the mean residual
@@ -189,7 +184,7 @@ def latency(node: Node, price: Price, hop: float = 0.0, stripe: int = 1, hit_rat
     Tuples are dealt in stripes. During its stripe a row gets all of r. If that is more than its workers can process,
     the stripe queues up, on average by half of the excess.
     """
-    jobs, rates, spread, load = _jobs(node, price, hit_rate), node.rates, node.spread, node.load
+    jobs, rates, spread, load = _jobs(node, price), node.rates, node.spread, node.load
     work = [rate * job for rate, job in zip(rates, jobs, strict=True)]
     residual = sum(part * job for part, job in zip(work, jobs, strict=True)) / 2 / max(1.0, sum(work))
     found = []

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamjoin.kinds import BACKWARD, FORWARD, NEAREST, Kind
-from streamjoin.plan.columns import SIDES, columns
+from streamjoin.plan.columns import columns
+from streamjoin.predicate.tree import SIDES, to_sql
 from streamjoin.predicate.tree import columns as columns_read
-from streamjoin.predicate.tree import to_sql
 
 if TYPE_CHECKING:
     from streamjoin.plan.plan import Plan
@@ -61,17 +61,17 @@ def _kept(plan: Plan, side: str) -> list[str]:
 def _final(plan: Plan) -> list[str]:
     kind, window = plan.kind, plan.window
     if kind.aggregate:
-        found = [f"a row when {window.closing('r')}: all partners are known then"]
+        found = [f"a row when {window.closing(0)}: all partners are known then"]
     elif not kind.take.every:
-        closed = f"when {window.closing('r')}: all partners are known then"
+        closed = f"when {window.closing(0)}: all partners are known then"
         found = [f"a choice {closed if window.by_rows else _CHOSEN.get(kind.take.name, closed)}"]
     elif not any(kind.how.keeps):
         return ["a pair at once" if kind.how.pairs else "a row when its first partner is found"]
     else:
         found = ["a pair at once"] if kind.how.pairs else []
     found += [
-        f"an {side} without a partner when {window.closing(side)}: none can follow then"
-        for side, preserved in zip(SIDES, kind.how.keeps, strict=True)
+        f"an {SIDES[side]} without a partner when {window.closing(side)}: none can follow then"
+        for side, preserved in enumerate(kind.how.keeps)
         if preserved and not kind.aggregate and (window.by_rows or kind.take.name != BACKWARD)
     ]
     quiet = "a quiet stream holds this back: advance() says that nothing follows"

@@ -13,14 +13,7 @@ import pyarrow as pa
 from streamjoin.access import ACCESSES, WHOLE
 from streamjoin.algorithms import ALGORITHMS, AUTO, SEQUENTIAL
 from streamjoin.codegen.emit import check_size
-from streamjoin.errors import (
-    PredicateError,
-    SchemaError,
-    StreamjoinError,
-    WindowError,
-    listed,
-    shown,
-)
+from streamjoin.errors import PredicateError, SchemaError, StreamjoinError, WindowError, listed, shown
 from streamjoin.kinds import BACKWARD, PLAIN, Kind
 from streamjoin.machine import usable_cores
 from streamjoin.options import Options
@@ -31,7 +24,7 @@ from streamjoin.plan.times import Lifetimes, lifetimes, time_names, time_unit
 from streamjoin.predicate import as_tree
 from streamjoin.predicate.analysis import Analysis, analyse
 from streamjoin.predicate.resolve import resolve
-from streamjoin.predicate.tree import column, junction
+from streamjoin.predicate.tree import SIDES, column, junction
 from streamjoin.windows import asked
 from streamjoin.windows.duration import needs_nanoseconds
 from streamjoin.windows.every import Every, VersionWindow
@@ -41,7 +34,6 @@ if TYPE_CHECKING:
     from streamjoin.codegen.pairs import PairProgram
     from streamjoin.codegen.program import Program
 
-SIDES = ("r", "s")
 Rates = tuple[float, float] | None  # tuples per second
 
 

@@ -137,13 +137,7 @@ def _sweep(tables: Tables, swept: int | None, cuts: list[_Strip]) -> Shape:
         bits = max(hash_bits + rest, 1)
         price = tables.both * (SORT * bits / 16 + PASS * offsets * passes) + candidates * CANDIDATE
         return Shape(
-            SWEEP,
-            hash_bits,
-            strips,
-            axis,
-            candidates=candidates,
-            price=price,
-            reason=_swept(tables, swept, strips),
+            SWEEP, hash_bits, strips, axis, candidates=candidates, price=price, reason=_swept(tables, swept, strips)
         )
 
     # Short keys are sorted faster, which may be worth some more pairs whose hashes collide.

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from streamjoin.errors import SchemaError, WindowError, cut, shown, suggest
-from streamjoin.predicate.tree import Node
+from streamjoin.predicate.tree import SIDES, Node
 from streamjoin.windows.duration import needs_nanoseconds, ticks
 from streamjoin.windows.valid import HIDDEN, Moment, Valid, ValidWindow, conditions
 
-SIDES = ("r", "s")
 Named = tuple[str | Valid, str | Valid]
 
 

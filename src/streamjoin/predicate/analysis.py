@@ -25,7 +25,7 @@ MAX_DIMS = 3
 
 # One rounding is at most half a unit in the last place. Sums of a few terms stay far below these parts of their size.
 SLACK_DOUBLE, SLACK_FLOAT = 2.0**-48, 2.0**-20
-STEPS = 16  # so many roundings a slack is enough for; more of them get more
+STEPS = 16  # roundings that a slack covers; for more of them it grows
 MAX_CONSTRAINTS = 200  # of either side, among which the best are looked for
 MAX_STEPS = 200  # a sum longer than that is left to the exact test
 LARGE = 10**300  # factors and constants beyond that are, too

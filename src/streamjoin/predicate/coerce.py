@@ -28,7 +28,7 @@ FLOATING = timestamp("floating")
 """While resolving: a timestamp from a date or from text without a zone; it fits naive and aware ones."""
 
 EXACT_DIGITS = 15
-"""Decimals of so many digits become the nearest double by one division of exact numbers."""
+"""Decimals of up to this many digits become the nearest double by one division of exact numbers."""
 
 _INT_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 

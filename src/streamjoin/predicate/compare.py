@@ -5,15 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from streamjoin.errors import PredicateError
-from streamjoin.predicate.coerce import (
-    cast_to,
-    common,
-    decimal_of,
-    mismatch,
-    round_to_scale,
-    show,
-    wider,
-)
+from streamjoin.predicate.coerce import cast_to, common, decimal_of, mismatch, round_to_scale, show, wider
 from streamjoin.predicate.fold import WIDE, int_range
 from streamjoin.predicate.operations import OPERATIONS
 from streamjoin.predicate.tree import Node, brief, literal

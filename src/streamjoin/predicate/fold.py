@@ -22,7 +22,7 @@ _EPOCH = dt.datetime(1970, 1, 1)
 
 
 def int_range(bits: int) -> tuple[int, int]:
-    """The smallest and largest signed integer of so many bits."""
+    """The smallest and largest signed integer of this many bits."""
     return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
 

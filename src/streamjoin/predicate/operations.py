@@ -27,7 +27,7 @@ MANY = 2**31  # arguments, if the number is not limited
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """What everybody must know about one kind of node.
+    """What the whole package needs to know about one kind of node.
 
     `rule` finds its type. `null` says which arguments make the result null: any null one, only all of them together, or
     the operation has rules of its own. `undefined` is a further condition for null, a template over the arguments.

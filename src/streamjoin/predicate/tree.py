@@ -15,6 +15,7 @@ from streamjoin.errors import SHOWN, PredicateError, cut, shown
 from streamjoin.predicate.operations import OPERATIONS
 from streamjoin.predicate.types import Type, sql_name
 
+SIDES = ("r", "s")  # 0 is r, 1 is s: letters where columns are named, numbers elsewhere
 OTHER = {"r": "s", "s": "r"}
 """The other side."""
 
@@ -255,7 +256,7 @@ def brief(node: Node) -> str:
 
 
 def identity(node: Node) -> str:
-    """A text that only this tree has: its SQL, and beyond a length that nobody writes by hand its digest."""
+    """A text that only this tree has: its SQL; if that had to be cut, with its digest."""
     text = to_sql(node)
     return text if len(text) <= LONGEST_TEXT else f"{text} {node.digest.hex()}"
 

@@ -56,7 +56,7 @@ FLOATS = {32: FLOAT32, 64: FLOAT64}
 
 
 def decimal(precision: int, scale: int) -> Type:
-    """The decimal type of so many digits, `scale` of them after the point."""
+    """The decimal type of this many digits, `scale` of them after the point."""
     return Type("decimal", precision=precision, scale=scale)
 
 

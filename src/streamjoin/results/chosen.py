@@ -109,7 +109,7 @@ class Best(Stage):
             self._chains.offer((r, s), scores, times, members, heads)
         return NONE
 
-    def settle(self, reached: Snapshot) -> Iterator[Results]:
+    def decide(self, reached: Snapshot) -> Iterator[Results]:
         waiting = self._waiting[0]
         at, members = waiting.decided(reached), waiting.members
         taken, s, apart, alone = self._chains.drain(at, members["head"])
@@ -142,4 +142,4 @@ def partners_from(window: Window, reached: Snapshot) -> int:
         return horizon_s
     if horizon_r == SINCE_EVER:
         return SINCE_EVER
-    return min(horizon_s, int(window.bounds("r", np.array([horizon_r]), 0)[0][0]))
+    return min(horizon_s, int(window.bounds(0, np.array([horizon_r]), 0)[0][0]))

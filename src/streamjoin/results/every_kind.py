@@ -16,14 +16,13 @@ from streamjoin.codegen.records import Array
 from streamjoin.intake.columns import row_numbers
 from streamjoin.intake.prepare import times_of
 from streamjoin.kinds import FORWARD, Take
-from streamjoin.plan.columns import SIDES
 from streamjoin.plan.plan import Plan
-from streamjoin.predicate.tree import columns
+from streamjoin.predicate.tree import SIDES, columns
 from streamjoin.predicate.types import INT64
 from streamjoin.results.aggregate import Accumulator, Choice, accumulator
 from streamjoin.results.best import Best, certain_by_time, scores_by_time, scores_of
 from streamjoin.results.computed import Computed, as_arrow, to_array
-from streamjoin.results.kinds import none_matched, unmatched
+from streamjoin.results.numbers import none_matched, unmatched
 from streamjoin.results.reduce import LAST, count_pairs, mark
 from streamjoin.results.rows import take_rows
 from streamjoin.results.selected import Rows
@@ -75,7 +74,7 @@ class NoPairs:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The rows of a result, the columns that were aggregated, and the times of its rows if somebody asked."""
+    """The rows of a result, the columns that were aggregated, and the times of its rows if they are needed."""
 
     rows: Rows
     aggregated: dict[str, pa.Array]
@@ -157,7 +156,7 @@ class KindJoin:
     def _ends(self, side: int, at: Array) -> Array:
         """The times at which it is certain that a tuple has no partner."""
         window = self.plan.window
-        return window.ends(at, window.due(SIDES[side], at))
+        return window.ends(at, window.due(side, at))
 
     def _count_pairs(self) -> Array:
         """By row of r: how many partners it has."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+import numpy as np
+
 from streamjoin.codegen.records import Array
 
 NOBODY = -1  # stands for a missing partner
@@ -22,3 +24,15 @@ def aside(numbers: Numbers) -> Numbers:
     (-2, -9, 7)
     """
     return NOBODY - 1 - numbers
+
+
+def none_matched(n: int) -> Array:
+    """The marks of n tuples without a partner so far: a byte each, which threads may set at the same time."""
+    return np.zeros(n, np.uint8)
+
+
+def unmatched(pairs: tuple[Array, Array], alone_r: Array, alone_s: Array) -> tuple[Array, Array]:
+    """Pairs, then rows of r and of s that have no partner."""
+    r = np.concatenate([pairs[0], alone_r, np.full(len(alone_s), NOBODY)])
+    s = np.concatenate([pairs[1], np.full(len(alone_r), NOBODY), alone_s])
+    return r, s

@@ -124,7 +124,7 @@ class Output:
         return rows
 
     def concerned(self, side: int, horizon: int, passed: Callable[[], tuple[int, int]] | None) -> bool:
-        """Must it be told now that a side's tuples below a place meet nothing any more? SINCE_EVER: it is unknown.
+        """Must it be told now that a side's tuples below an `at` meet nothing any more? SINCE_EVER: it is unknown.
 
         `passed`: what both sides' tuples need not wait for any longer, if all pairs of what has come are known.
         """
@@ -219,7 +219,7 @@ class Output:
     def _move_on(self, reached: Snapshot) -> None:
         mark = reached.mark
         if self._stage is not None:
-            for results in self._stage.settle(reached):
+            for results in self._stage.decide(reached):
                 self._add(*results)
             mark = min(mark, self._stage.earliest())
         if mark > self.punctuation:

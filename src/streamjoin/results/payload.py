@@ -10,15 +10,15 @@ import pyarrow as pa
 from streamjoin.codegen.records import Array
 from streamjoin.intake.columns import flat
 from streamjoin.intake.packed import PackedRows
-from streamjoin.plan.plan import SIDES, Plan
-from streamjoin.predicate.tree import Node
+from streamjoin.plan.columns import columns
+from streamjoin.plan.plan import Plan
+from streamjoin.predicate.tree import SIDES, Node
 from streamjoin.predicate.tree import columns as columns_of
 from streamjoin.results.computed import Computed, Values, as_arrow
 from streamjoin.results.numbers import NOBODY, aside
 from streamjoin.results.plain import PlainRows, ResultBlocks, is_plain
 from streamjoin.results.plain_values import PlainValues, serves
 from streamjoin.results.rows import Rows, take_rows
-from streamjoin.results.schema import columns
 from streamjoin.results.selected import beside, needed
 
 NOTHING = pa.schema([("", pa.null())])  # stands for rows of which no column is needed; takes no memory
@@ -127,7 +127,7 @@ class Assembler:
         return [batch] if batch is not None else list(self.table(r, s, more).to_batches())
 
     def _without_partners(self, r: Array, s: Array) -> pa.RecordBatch | None:
-        """The rows of results of which all have nobody on the same side; None if there are others, or nulls."""
+        """The rows of results that all lack a partner on one side; None if some do not, or if values are null."""
         for side, blocks in self._alone.items():
             own, other = (s, r) if side else (r, s)
             if blocks is None or other[0] != NOBODY or not (other == NOBODY).all():

@@ -86,7 +86,7 @@ class PerRow(Stage):
                 self._choices[one.name].offer((r, s), scores, known(self._times), members, members[_head(one.name)])
         return NONE
 
-    def settle(self, reached: Snapshot) -> Iterator[Results]:
+    def decide(self, reached: Snapshot) -> Iterator[Results]:
         waiting = self._waiting[0]
         at, members = waiting.decided(reached), waiting.members
         met = members["met"][at]

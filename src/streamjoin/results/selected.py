@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.codegen.records import Array
+from streamjoin.intake.columns import cast
 from streamjoin.intake.frames import is_foreign_frame, without_index
-from streamjoin.plan.columns import SIDES, Column
-from streamjoin.predicate.tree import columns
+from streamjoin.plan.columns import Column
+from streamjoin.predicate.tree import SIDES, columns
 from streamjoin.results.computed import Computed, as_arrow
 from streamjoin.results.rows import take_rows
 
@@ -46,7 +47,7 @@ def beside(wanted: list[Column], r: pa.Table, s: pa.Table, more: Mapping[str, pa
             array = as_arrow(values, node)
         else:
             array = (more or {})[column.name]
-        arrays.append(array if array.type == column.source.type else array.cast(column.source.type))
+        arrays.append(cast(array, column.source.type))
     return pa.table(arrays, schema=pa.schema([column.field for column in wanted]))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.codegen.records import Array
-from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.plan.plan import Plan
 from streamjoin.results.numbers import NOBODY, aside
 from streamjoin.results.reduce import first_of_each
 from streamjoin.results.undecided import NOTHING, Undecided
@@ -46,7 +46,7 @@ class Come(NamedTuple):
 class Results(NamedTuple):
     """Results as tuple numbers, and their times if these are not the later times of their pairs.
 
-    Those of `settle` are either pairs, or all of them have nobody on the same side.
+    Those of `decide` are either pairs, or all of them have nobody on the same side.
     """
 
     r: Array
@@ -67,13 +67,13 @@ class Waiting:
 
     def decided(self, reached: Snapshot) -> Array:
         """Positions of the tuples that take part and wait no longer."""
-        return self.members.settle(reached.passed[self._side], reached.numbers[self._side], reached.ended)
+        return self.members.decide(reached.passed[self._side], reached.numbers[self._side], reached.ended)
 
     def decided_aside(self, reached: Snapshot) -> tuple[Array, Array]:
         """The tuples aside that wait no longer: their numbers in results, their times."""
         if not reached.ended and not self.others.due(reached.passed[self._side]):
             return NOTHING, NOTHING
-        at = self.others.settle(reached.passed[self._side], FOREVER, reached.ended)
+        at = self.others.decide(reached.passed[self._side], FOREVER, reached.ended)
         found = aside(at + self.others.first), self.others["time"][at]
         self.others.forget(FOREVER)
         return found
@@ -114,7 +114,7 @@ class Stage:
 
     def _ends(self, side: int, come: Come) -> tuple[Array, Array]:
         """When tuples are due: the input has then passed all their partners; and the times of their results."""
-        due = self._window.due(SIDES[side], come.at) if come.due is None else come.due
+        due = self._window.due(side, come.at) if come.due is None else come.due
         return due, self._window.ends(come.at if come.times is None else come.times, due)
 
     def pairs(self, r: Array, s: Array) -> Results:
@@ -124,10 +124,10 @@ class Stage:
         return Results(r, s) if self._how.pairs else NONE
 
     def due(self, passed: tuple[int, int]) -> bool:
-        """Would it settle anything, if the input has passed so much and all pairs are known?"""
+        """Would it decide anything, if the input has passed so much and all pairs are known?"""
         return any(waiting.due(passed[side]) for side, waiting in self._waiting.items())
 
-    def settle(self, reached: Snapshot) -> Iterator[Results]:
+    def decide(self, reached: Snapshot) -> Iterator[Results]:
         """The results that follow once all pairs of the tuples of this snapshot are known."""
         for side, waiting in self._waiting.items():
             at, members = waiting.decided(reached), waiting.members
@@ -200,7 +200,7 @@ class Semi(Stage):
         found = found[: first_of_each(r, members.first, members["out"], found)]
         return found, self._nobodies(len(found))
 
-    def settle(self, reached: Snapshot) -> Iterator[Results]:
+    def decide(self, reached: Snapshot) -> Iterator[Results]:
         """An r without a partner is not a result."""
         self._waiting[0].decided(reached)
         return iter(())

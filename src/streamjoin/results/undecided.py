@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamjoin.codegen.records import Array, address, words
-from streamjoin.results.undecided_kernels import Entry, Waitlist, append, settle
+from streamjoin.results.undecided_kernels import Entry, Waitlist, append, decide
 from streamjoin.windows import FOREVER
 
 BLOCK = 1 << 10  # tuples for which the earliest end is kept
@@ -46,7 +46,7 @@ class Undecided:
         self._record, self._words, self.address = records[0], words(records), address(records)
         self._record.block, self._words[SOONEST] = BLOCK, FOREVER
         self._record.found, self._record.room = address(self._found), ROOM
-        self._append, self._settle = append.compiled, settle.compiled
+        self._append, self._decide = append.compiled, decide.compiled
         self._moved()
 
     def _moved(self) -> None:
@@ -114,15 +114,15 @@ class Undecided:
             self._heap, self._record.heap = heap, address(heap)
 
     def due(self, passed: int) -> bool:
-        """May one that is open be due below a place?"""
+        """May one that is open be due below this?"""
         return self._words[SOONEST] < passed
 
-    def settle(self, passed: int, below: int, ended: bool) -> Array:
+    def decide(self, passed: int, below: int, ended: bool) -> Array:
         """The positions of tuples below a number that are due; of all open ones if the streams have ended."""
         known = self._words
         known[PASSED], known[BELOW], known[ENDED] = passed, below, ended
         found = []
-        while count := self._settle(self.address):
+        while count := self._decide(self.address):
             found.append(self._found[:count].copy())
             if count < ROOM:
                 break

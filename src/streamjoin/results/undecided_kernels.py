@@ -141,7 +141,7 @@ def settle_hastened(waiting):
 
 
 @on_demand
-def settle(address):
+def decide(address):
     """Decides about tuples below a number that are due, or about all of them in the end; how many.
 
     If it finds as many as there is room for, there may be more.

@@ -19,7 +19,7 @@ from streamjoin.access.frozen import span
 from streamjoin.codegen.records import Array
 from streamjoin.predicate.tree import OTHER
 from streamjoin.results.rows import take_rows
-from streamjoin.spark.cell_kernels import Arrived, Chunk, Engine
+from streamjoin.spark.cell_kernels import NUMBER, Arrived, Chunk, Engine
 from streamjoin.spark.chunk_files import ChunkCache
 from streamjoin.spark.spec import FIRST, JoinSpec
 from streamjoin.spark.state import Entry, Manifest, State
@@ -112,7 +112,7 @@ class Cell:
 
     def _horizon(self, side: str) -> int:
         """Tuples of a side below this time are no longer needed."""
-        return self._window.horizon(OTHER[side], self.manifest.cleared, 0)
+        return self._window.horizon(1 - NUMBER[side], self.manifest.cleared, 0)
 
     def expire(self, watermark: int) -> None:
         """Merges small chunks, then drops those that no tuple at or after the watermark can reach."""
@@ -121,8 +121,9 @@ class Cell:
             manifest.cleared = watermark
         for side in "rs":
             horizon = self._horizon(side)
-            for entry in [entry for entry in manifest.entries if entry.side == side and entry.last < horizon]:
-                self._remove(entry)
+            for entry in self._entries(side):
+                if entry.last < horizon:
+                    self._remove(entry)
             self._compact(side, horizon)
 
     def save(self) -> None:
@@ -200,7 +201,7 @@ class Cell:
 
     def _compact(self, side: str, horizon: int) -> None:
         """Merges the newest chunks, if it pays, and leaves out expired rows."""
-        newest = mergeable([entry for entry in self.manifest.entries if entry.side == side])
+        newest = mergeable(self._entries(side))
         if not newest:
             return
         table = pa.concat_tables([self._load(entry).rows for entry in newest])

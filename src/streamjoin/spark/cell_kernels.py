@@ -15,10 +15,10 @@ from streamjoin.access.tuples import Tuples
 from streamjoin.codegen.intrinsics import FARTHEST
 from streamjoin.codegen.records import Array
 from streamjoin.intake.prepare import Intake
+from streamjoin.plan.columns import columns
 from streamjoin.predicate.tree import OTHER
 from streamjoin.results.every_kind import Outcome
 from streamjoin.results.rows import take_rows
-from streamjoin.results.schema import columns
 from streamjoin.results.selected import Assembly, beside, needed
 from streamjoin.spark.spec import AT, BEFORE, CONTENT, FIRST, JoinSpec
 from streamjoin.spark.wire import HEAVIEST, conformed, integers, row_bytes, with_integers

@@ -67,7 +67,7 @@ class ChunkCache:
             with self._folder.opened(make=True) as handle:
                 os.utime(handle)
         except FileNotFoundError:
-            return True  # somebody has just deleted it, which is allowed: the next chunk creates it again
+            return True  # it has just been deleted, which is allowed: the next chunk creates it again
         except OSError as error:
             self._folder.tell(error)
             return False

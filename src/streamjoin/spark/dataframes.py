@@ -21,7 +21,8 @@ from pyspark.sql.types import DataType, MapType, StructField, StructType, Varian
 
 from streamjoin.errors import SchemaError, UnsupportedError
 from streamjoin.options import SPARK, Options
-from streamjoin.results.schema import columns
+from streamjoin.plan.columns import columns
+from streamjoin.predicate.tree import SIDES
 from streamjoin.spark import settings
 from streamjoin.spark.metrics import BY_CELL, COUNTS, PREFIX, RECORD
 from streamjoin.spark.processor import IN, OUT, JoinProcessor
@@ -32,10 +33,7 @@ from streamjoin.spark.wire import HEAVIEST, packets, unpack
 WATERMARK = "spark.watermarkDelayMs"  # the mark that withWatermark leaves on a column
 AT_ONCE = 1 << 16  # rows that are routed together
 UNSET = "200"  # Spark's default number of shuffle partitions
-UNKNOWN, MOST = (
-    16,
-    128,
-)  # cells of a stream by default; at most, if partitions were set: more mean many copies
+UNKNOWN, MOST = 16, 128  # cells of a stream by default; at most, if partitions were set: more mean many copies
 _names = count()
 
 
@@ -156,7 +154,7 @@ def _streaming(df_r: Any, df_s: Any, spec: JoinSpec) -> Any:
     sums = [F.sum(name).alias(name) for name in COUNTS]
     by_cell = F.substring(F.bitmap_or_agg(BY_CELL), 1, RECORD.size * spec.router.cells)
     seen = cells.observe(f"{PREFIX}-{next(_names)}", *sums, by_cell.alias(BY_CELL))
-    out = seen.mapInArrow(_columns(), _output(df_r, df_s, spec))
+    out = seen.mapInArrow(_unpacked, _output(df_r, df_s, spec))
     delays = [int(df.schema[spec.plan.times[side]].metadata[WATERMARK]) for side, df in (("r", df_r), ("s", df_s))]
     marked = _later_column(spec)
     return out.select(
@@ -173,7 +171,7 @@ def _later_column(spec: JoinSpec) -> str | None:
     side = plan.window.later_side
     if spec.result_time or side is None or spec.duty.deciding:
         return spec.result_time
-    found = ("rs".index(side), plan.times[side])
+    found = (side, plan.times[SIDES[side]])
     return next((column.name for column in columns(plan) if (column.side, column.source.name) == found), None)
 
 
@@ -292,16 +290,12 @@ def _route(spec: JoinSpec, side: str) -> Callable[[Batches], Batches]:
     return route
 
 
-def _columns() -> Callable[[Batches], Batches]:
-    """Result rows, unpacked from their bytes."""
-
-    def columns(batches: Batches) -> Batches:
-        for batch in batches:
-            for data in batch.column(0):
-                if data.is_valid:
-                    yield from unpack(data.as_buffer()).to_batches()
-
-    return columns
+def _unpacked(batches: Batches) -> Batches:
+    """Result rows from their bytes."""
+    for batch in batches:
+        for data in batch.column(0):
+            if data.is_valid:
+                yield from unpack(data.as_buffer()).to_batches()
 
 
 def _meet(spec: JoinSpec) -> Callable[[Any, pa.Table, pa.Table], pa.Table]:

@@ -50,8 +50,8 @@ class WaitingCell(DecidingCell):
         """An s is needed as long as an r that may meet it is not decided."""
         cleared = self.manifest.cleared
         backward = self._engine.plan.kind.take.name == BACKWARD
-        undecided = cleared if backward else min(cleared, self._window.horizon("s", cleared, 0))
-        return undecided if side == "r" else self._window.horizon("r", undecided, 0)
+        undecided = cleared if backward else min(cleared, self._window.horizon(1, cleared, 0))
+        return undecided if side == "r" else self._window.horizon(0, undecided, 0)
 
     def _decided(self, watermark: int) -> Iterator[pa.Table]:
         due = [take_rows(chunk.rows, rows) for _, chunk, rows in self._due("r", watermark)]
@@ -137,14 +137,14 @@ class EarlyCell(NotingCell, WaitingCell):
                 yield entry, self._load(entry), np.flatnonzero((notes >= self._since(entry)) & (notes < watermark))
 
     def _horizon(self, side: str) -> int:
-        """Of s: for forward, nobody waits for what is past; for nearest, the oldest r that waits may look back."""
+        """Of s: forward needs no past rows; nearest needs those that the oldest waiting r may still take."""
         cleared = self.manifest.cleared
         if side == "r":
             return super()._horizon(side)
         if self._engine.plan.kind.take.name == FORWARD:
             return cleared
         oldest = min([cleared, *(entry.first for entry in self._entries("r"))])
-        return max(super()._horizon(side), self._window.horizon("r", oldest, 0))
+        return max(super()._horizon(side), self._window.horizon(0, oldest, 0))
 
     def expire(self, watermark: int) -> None:
         for entry in self._entries("r"):

@@ -47,7 +47,7 @@ class DecidingCell(Cell, ABC):
 
     def _until(self, side: str, at: Array) -> Array:
         """What the watermark must have passed before tuples at these times are decided."""
-        return self._window.bounds(side, at, 0)[1]
+        return self._window.bounds(NUMBER[side], at, 0)[1]
 
     def _since(self, entry: Entry) -> int:
         """Tuples of a chunk that were due below this have come out."""
@@ -75,7 +75,7 @@ class Noted(Chunk):
     def __init__(self, chunk: Chunk, notes: Array, entry: Entry | None = None) -> None:
         super().__init__(chunk.rows, chunk.run)
         self.notes, self.before, self.entry = notes, notes.copy(), entry
-        self.first = np.full(len(notes), FOREVER)  # the earliest time of a tuple's pairs, if somebody asks for it
+        self.first = np.full(len(notes), FOREVER)  # the earliest time of a tuple's pairs, if the result has times
 
     @property
     def changed(self) -> bool:
@@ -94,7 +94,7 @@ class NotingCell(DecidingCell):
 
     @abstractmethod
     def _blank(self, side: str, rows: pa.Table) -> Array:
-        """The notes about tuples that have met nobody."""
+        """The notes about tuples without a partner so far."""
 
     @abstractmethod
     def _note(self, side: str, mine: Chunk) -> Note:

@@ -10,11 +10,11 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
+from streamjoin.predicate.tree import SIDES
 from streamjoin.spark.metrics import BY_CELL, COUNTS, pack_cell
 from streamjoin.spark.routing import cell_keys
 from streamjoin.spark.spec import JoinSpec
 
-SIDES = {0: "r", 1: "s"}  # 2: neither, the message is empty
 IN = StructType(
     [StructField("cell", IntegerType()), StructField("side", IntegerType()), StructField("rows", BinaryType())]
 )
@@ -79,7 +79,7 @@ class JoinProcessor(StatefulProcessor):
 
         tables: dict[str, list[Any]] = {"r": [], "s": []}
         for row in rows:
-            if row.side in SIDES:
+            if row.side < len(SIDES):  # 2: neither, the message is empty
                 tables[SIDES[row.side]].append(unpack(row.rows))
         yield from self._visit(key, tables, timerValues)
 

@@ -14,20 +14,20 @@ from streamjoin.access import ACCESSES, WHOLE
 from streamjoin.codegen.embed import fingerprint
 from streamjoin.errors import OptionError, SchemaError, shown
 from streamjoin.options import Options
+from streamjoin.plan.columns import columns, result_schema
 from streamjoin.plan.explain import Explanation
-from streamjoin.plan.plan import SIDES, Plan, make_plan
+from streamjoin.plan.plan import Plan, make_plan
 from streamjoin.predicate.analysis import MAX_DIMS, Analysis
+from streamjoin.predicate.tree import SIDES, identity, walk
 from streamjoin.predicate.tree import columns as tree_columns
-from streamjoin.predicate.tree import identity, walk
 from streamjoin.predicate.widths import band_width, side_width, slack
-from streamjoin.results.schema import columns, result_schema
 from streamjoin.results.selected import needed
 from streamjoin.spark import duty as duties
 from streamjoin.spark.duty import Duty, duty_of
 from streamjoin.spark.routing import Axis, Router, divide, homes
 from streamjoin.spark.state import CHOOSING, DECIDING, PAIRS
 
-BANDS_PER_BUCKET = 4.0  # a bucket is so many times as wide as the band: one tuple in four is copied
+BANDS_PER_BUCKET = 4.0  # the width of a bucket; one tuple in four is copied
 UNSIZED = 24  # bytes assumed for a value of a type without a fixed width
 HIDDEN = "__streamjoin_"  # columns of ours that travel with the user's
 FIRST, CONTENT, AT, BEFORE = f"{HIDDEN}first", f"{HIDDEN}content", f"{HIDDEN}at", f"{HIDDEN}before"

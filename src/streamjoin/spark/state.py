@@ -43,9 +43,7 @@ class Entry:
     weight: int  # and before they were compressed
     name: str  # of the file in the cache, by the digest of those bytes and of what else decides how it looks
     met: int = 0  # rows that have a partner; which, is in the state beside the chunk, unless it is none or all
-    soonest: int | None = (
-        None  # no row that waits is due below this; when each is due, is in the state beside the chunk
-    )
+    soonest: int | None = None  # no row that waits is due below this; the state has beside the chunk when each is due
 
     @property
     def values(self) -> tuple[str | int, ...]:

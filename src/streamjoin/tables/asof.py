@@ -47,7 +47,7 @@ class AsOf(ByKey):
         )
         ends = int(times_s.min()), int(times_s.max())
 
-        def settle(begin: int, end: int) -> None:
+        def decide(begin: int, end: int) -> None:
             own, since, until = self._bounds(begin, end)
             back, forth = before[begin:end], after[begin:end]
             if take != FORWARD and since.max() > ends[0]:
@@ -60,7 +60,7 @@ class AsOf(ByKey):
                 ahead = times_s[forth].view(np.uint64) - own.view(np.uint64)
                 np.copyto(back, forth, where=(back < 0) | ((forth >= 0) & (ahead < past)))
 
-        self._crew.each(settle, parts)
+        self._crew.each(decide, parts)
         return after if take == FORWARD else before
 
     def _search(self, limits: Array, backwards: int) -> Array:

@@ -12,9 +12,8 @@ from streamjoin.codegen.program import Part
 from streamjoin.codegen.records import Array
 from streamjoin.intake.columns import physical_columns
 from streamjoin.intake.prepare import times_of
-from streamjoin.plan.columns import SIDES
 from streamjoin.plan.plan import Plan
-from streamjoin.predicate.tree import literal
+from streamjoin.predicate.tree import SIDES, literal
 from streamjoin.predicate.types import BOOL
 from streamjoin.results.computed import Computed
 from streamjoin.tables.crew import PART, Crew
@@ -49,7 +48,7 @@ class ByKey:
     def _bounds(self, begin: int, end: int) -> tuple[Array, Array, Array]:
         """The times of some r, and the bounds of the times of their partners."""
         own = self._times[0][begin:end]
-        return own, *self._plan.window.bounds("r", own.copy(), 0)
+        return own, *self._plan.window.bounds(0, own.copy(), 0)
 
     def _row_ranges(self, limits: Array, own: Array, backwards: int, strict: int) -> Array:
         """Ranges of the rows of r in the order of their limits, each with the s that lie within it in time."""

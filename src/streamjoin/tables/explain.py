@@ -24,19 +24,13 @@ def with_estimates(found: Explanation, r: pa.Table, s: pa.Table, ordered: bool) 
 
     The rows are prepared as for the join, and sampled; none is sorted or compared.
     """
-    plan, tables = found.plan, {"r": r, "s": s}
+    plan, tables = found.plan, (r, s)
     if ALGORITHMS[plan.algorithm].engine != INLINE or not r.num_rows or not s.num_rows:
         return found
     if plan.lifetimes is not None:
-        tables = with_lifetimes(plan.lifetimes, tables)
+        tables = with_lifetimes(plan.lifetimes, *tables)
     with crew(plan.workers) as workers:
-        by_key = (
-            AS_OF
-            if possible(plan)
-            else RUNNING
-            if countable(plan, (tables["r"], tables["s"]), ordered, workers)
-            else None
-        )
+        by_key = AS_OF if possible(plan) else RUNNING if countable(plan, tables, ordered, workers) else None
         if by_key:
             return replace(found, decided={**found.decided, "shape": by_key}, shown={**found.shown, "shape": by_key})
         known = prepared(plan, tables, workers)

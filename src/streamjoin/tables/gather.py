@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from streamjoin.codegen.program import Part
 from streamjoin.codegen.records import Array, address
-from streamjoin.intake.columns import as_numpy, flat, without_views
+from streamjoin.intake.columns import as_numpy, cast, flat, without_views
 from streamjoin.results.rows import take_rows
 from streamjoin.tables.crew import Crew
 from streamjoin.tables.layout import Sorted
@@ -220,7 +220,7 @@ class ResultRows:
                 made.append(pa.chunked_array(chunks, kind))
                 number += 1
         return pa.table(
-            [_as(column, field.type) for column, field in zip(made, self._schema, strict=True)], schema=self._schema
+            [cast(column, field.type) for column, field in zip(made, self._schema, strict=True)], schema=self._schema
         )
 
 
@@ -239,7 +239,3 @@ def _chunk(run: Piece, kind: pa.DataType, start: int, width: int) -> pa.Array:
     rows = run.last - run.first
     values = run.slab.buffer.slice(start + run.first * width, rows * width)
     return pa.Array.from_buffers(kind, rows, [None, values], 0)
-
-
-def _as(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    return column if column.type == kind else column.cast(kind)

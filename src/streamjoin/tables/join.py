@@ -16,17 +16,18 @@ from streamjoin.intake.frames import is_foreign_frame, to_arrow
 from streamjoin.intake.lifetimes import with_lifetimes
 from streamjoin.intake.prepare import times_of
 from streamjoin.options import Options
+from streamjoin.plan.columns import columns, result_schema
 from streamjoin.plan.plan import Plan
+from streamjoin.predicate.tree import SIDES
 from streamjoin.results.every_kind import KindJoin
 from streamjoin.results.rows import gather
-from streamjoin.results.schema import columns, result_schema
 from streamjoin.results.selected import Assembly
 from streamjoin.tables.asof import AS_OF, AsOf, possible
 from streamjoin.tables.crew import Crew, crew
 from streamjoin.tables.gather import take_in_parts
 from streamjoin.tables.plans import plan_of
 from streamjoin.tables.running import RUNNING, RunningCount, countable
-from streamjoin.tables.whole import Pairs, WholeJoin
+from streamjoin.tables.whole import Both, Pairs, WholeJoin
 
 SMALL = 1 << 15  # rows of both sides that one thread joins before others have begun
 MOST = 1 << 32  # rows of a table
@@ -39,23 +40,23 @@ def join_tables(left: Any, right: Any, options: Options) -> Any:
             f"left is a {type(left).__module__}.{type(left).__name__}, right a {type(right).__module__}."
             f"{type(right).__name__}; convert one of them so that both are of the same kind"
         )
-    tables = {"r": to_arrow(left, "the left table (r)"), "s": to_arrow(right, "the right table (s)")}
-    plan = plan_of(tables["r"].schema, tables["s"].schema, options)
+    tables = to_arrow(left, "the left table (r)"), to_arrow(right, "the right table (s)")
+    plan = plan_of(tables[0].schema, tables[1].schema, options)
     if options.ordered and plan.unit is None:
         raise SchemaError(f"ordered=True needs times, but {plan.timeless}")
     stats: dict[str, Any] = {} if options.stats is None else options.stats
     stats.update(algorithm=plan.algorithm, access=plan.access, workers=plan.workers)
     foreign = is_foreign_frame(left)
     if plan.lifetimes is not None:
-        tables = with_lifetimes(plan.lifetimes, tables)
+        tables = with_lifetimes(plan.lifetimes, *tables)
     if not plan.kind.plain or plan.lifetimes is not None:
         return _join_kind(plan, (left, right), tables, stats, options.ordered)
     if ALGORITHMS[plan.algorithm].engine != INLINE:
-        from streamjoin.tables.replay import replay
+        from streamjoin.tables.replay import Replayed
 
-        rows = replay(plan, tables, stats)
+        rows = Replayed(plan, tables, stats).numbers()
         if options.ordered:
-            times = [times_of(plan, k, tables[side])[rows[k]] for k, side in enumerate("rs")]
+            times = [times_of(plan, side, table)[rows[side]] for side, table in enumerate(tables)]
             order = np.argsort(np.maximum(*times), kind="stable")
             rows = rows[0][order], rows[1][order]
     else:
@@ -63,27 +64,24 @@ def join_tables(left: Any, right: Any, options: Options) -> Any:
         if isinstance(found, pa.Table):
             return found
         rows = found
-    return gather((left, right), (tables["r"], tables["s"]), rows, result_schema(plan))
+    return gather((left, right), tables, rows, result_schema(plan))
 
 
-def _join_kind(
-    plan: Plan, frames: tuple[Any, Any], tables: dict[str, pa.Table], stats: dict[str, Any], ordered: bool
-) -> Any:
+def _join_kind(plan: Plan, frames: tuple[Any, Any], tables: Both, stats: dict[str, Any], ordered: bool) -> Any:
     """The result of a join that returns anything but all pairs with all columns."""
     if plan.kind.take.timely and plan.unit is None:
         raise SchemaError(f'take="{plan.kind.take}" goes by time, but {plan.timeless}')
-    both = tables["r"], tables["s"]
     with _workers(plan, tables) as workers:
-        assembly = Assembly(frames, both, columns(plan), partial(take_in_parts, crew=workers))
+        assembly = Assembly(frames, tables, columns(plan), partial(take_in_parts, crew=workers))
         if ALGORITHMS[plan.algorithm].engine != INLINE:
             from streamjoin.tables.replay import Replayed
 
-            found = KindJoin(plan, both, Replayed(plan, tables, stats), ordered).run()
+            found = KindJoin(plan, tables, Replayed(plan, tables, stats), ordered).run()
         elif possible(plan):
-            found = KindJoin(plan, both, None, ordered).chosen(AsOf(plan, both, workers).partners()[:, None])
+            found = KindJoin(plan, tables, None, ordered).chosen(AsOf(plan, tables, workers).partners()[:, None])
             stats.update(comparisons=0, shape=AS_OF)
-        elif countable(plan, both, ordered, workers):
-            found = KindJoin(plan, both, None, ordered, RunningCount(plan, both, workers).counts).run()
+        elif countable(plan, tables, ordered, workers):
+            found = KindJoin(plan, tables, None, ordered, RunningCount(plan, tables, workers).counts).run()
             stats.update(comparisons=0, shape=RUNNING)
         else:
             join, kind = WholeJoin(plan, tables, workers), plan.kind
@@ -92,14 +90,12 @@ def _join_kind(
                 outer = join.outer(assembly)
                 stats.update(join.stats)
                 return outer
-            found = KindJoin(plan, both, join, ordered, join.count, join.choose).run()
+            found = KindJoin(plan, tables, join, ordered, join.count, join.choose).run()
             stats.update(join.stats)
         return assembly.result(found.rows, found.aggregated)
 
 
-def _join(
-    plan: Plan, tables: dict[str, pa.Table], stats: dict[str, Any], ordered: bool, numbers: bool
-) -> pa.Table | Pairs:
+def _join(plan: Plan, tables: Both, stats: dict[str, Any], ordered: bool, numbers: bool) -> pa.Table | Pairs:
     """The result, by time if it is to be `ordered`, or the row numbers of its pairs."""
     with _workers(plan, tables) as workers:
         join = WholeJoin(plan, tables, workers)
@@ -114,11 +110,11 @@ def _join(
 
 
 @contextmanager
-def _workers(plan: Plan, tables: dict[str, pa.Table]) -> Iterator[Crew]:
+def _workers(plan: Plan, tables: Both) -> Iterator[Crew]:
     """The number of workers that pays."""
-    for side, table in tables.items():
+    for side, table in zip(SIDES, tables, strict=True):
         if table.num_rows >= MOST:
             raise DataError(f"{side} has {table.num_rows:,} rows, more than 32 bits count; join it in parts")
-    small = sum(table.num_rows for table in tables.values()) <= SMALL
+    small = sum(table.num_rows for table in tables) <= SMALL
     with crew(1 if small else plan.workers) as workers:
         yield workers

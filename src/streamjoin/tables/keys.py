@@ -33,8 +33,8 @@ class Digits(Record):
     low: Annotated[float, np.float64]
     scale: Annotated[float, np.float64]
     most: Annotated[float, np.float64]
-    right: Word  # of hashes: so many bits are left out
-    left: Word  # so many bits up
+    right: Word  # of hashes: bits that are dropped
+    left: Word  # bits by which the digits are shifted
 
 
 def digits(values: Values, axis: Axis, left: int) -> Array:

@@ -15,7 +15,7 @@ from streamjoin.plan.statistics import Dimension, Values
 from streamjoin.tables.crew import Crew
 from streamjoin.tables.side import Side, only
 
-WORTH = 0.1  # of the sample's rows: so many must lie beyond the others
+WORTH = 0.1  # the part of the sample's rows that must lie beyond the others
 ROUNDS = 2  # of each side: what is left of one side has narrower bounds
 
 Dimensions = tuple[Dimension, ...]

@@ -14,7 +14,7 @@ from streamjoin.engine import Engine, PerSide, Setup, open_engine
 from streamjoin.intake.prepare import Intake
 from streamjoin.interrupts import BrokenOffError
 from streamjoin.metrics import observed
-from streamjoin.plan.plan import SIDES, Plan
+from streamjoin.plan.plan import Plan
 from streamjoin.results.every_kind import Alone
 from streamjoin.windows import SINCE_EVER
 
@@ -26,45 +26,30 @@ Sides = list[Array]  # of r and of s
 Piece = tuple[int, int, int]  # side, and which of its tuples in order of arrival
 
 
-def replay(plan: Plan, tables: dict[str, pa.Table], stats: dict[str, Any]) -> tuple[Array, Array]:
-    """Row numbers of the matching pairs, of r and of s, found by the engine of the plan's algorithm."""
-    program = plan.program()
-    join = StreamedJoin(plan, Intake(plan, program), (tables["r"], tables["s"]))
-    found = list(join.pairs())
-    stats.update(comparisons=join.comparisons, per_worker=list(join.workers))
-    if not found:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return np.concatenate([r for r, _ in found]), np.concatenate([s for _, s in found])
-
-
 class Replayed:
-    """The pairs of a replay, part by part."""
+    """One join of two tables by worker threads or a device: its pairs, as row numbers."""
 
-    def __init__(self, plan: Plan, tables: dict[str, pa.Table], stats: dict[str, Any]) -> None:
-        self._join = StreamedJoin(plan, Intake(plan, plan.program()), (tables["r"], tables["s"]))
-        self._stats = stats
+    closed = False
+
+    def __init__(self, plan: Plan, tables: tuple[pa.Table, pa.Table], stats: dict[str, Any]) -> None:
+        self.plan, self._tables, self._stats = plan, tables, stats
+        self._intake = Intake(plan, plan.program())
+        self._found = Found()
+        self._pushed = [0, 0]
+        self._engine: Engine
+
+    def numbers(self) -> tuple[Array, Array]:
+        """All pairs."""
+        found = [(np.zeros(0, np.int64), np.zeros(0, np.int64)), *self._pairs()]
+        return np.concatenate([r for r, _ in found]), np.concatenate([s for _, s in found])
 
     def parts(self, make: Callable[[], T]) -> Alone[T]:
         return Alone(make)
 
     def each(self, consume: Callable[[Array, Array], None]) -> None:
-        for r, s in self._join.pairs():
+        """Hands over all pairs, part by part."""
+        for r, s in self._pairs():
             consume(r, s)
-        self._stats.update(comparisons=self._join.comparisons, per_worker=list(self._join.workers))
-
-
-class StreamedJoin:
-    """One join of two tables, to row numbers, by worker threads or a device."""
-
-    workers: tuple[dict[str, Any], ...] = ()
-    comparisons = 0
-    closed = False
-
-    def __init__(self, plan: Plan, intake: Intake, tables: tuple[pa.Table, pa.Table]) -> None:
-        self.plan, self.intake, self.tables = plan, intake, tables
-        self._found = Found()
-        self._pushed = [0, 0]
-        self._engine: Engine
 
     @property
     def failure(self) -> BaseException | None:
@@ -74,12 +59,12 @@ class StreamedJoin:
         """The engine's figures so far."""
         return self._engine.counted(self._pushed, self._found.count)
 
-    def pairs(self) -> Iterator[tuple[Array, Array]]:
-        times = [self.intake.times(side, table) for side, table in enumerate(self.tables)]
+    def _pairs(self) -> Iterator[tuple[Array, Array]]:
+        times = [self._intake.times(side, table) for side, table in enumerate(self._tables)]
         at, before = self._arrival(times)
         tuples, rows = [], []
-        for side, table in enumerate(self.tables):
-            prepared, kept = self.intake.prepare(side, table, at[side], before[side], 0)
+        for side, table in enumerate(self._tables):
+            prepared, kept = self._intake.prepare(side, table, at[side], before[side], 0)
             chosen = np.arange(len(at[side])) if kept is None else np.flatnonzero(kept)
             order = np.argsort(times[side][chosen], kind="stable")
             tuples.append(prepared.take(order))
@@ -88,7 +73,7 @@ class StreamedJoin:
         before = [before[side][rows[side]] for side in (0, 1)]
         plan = self.plan
         setup = Setup(plan.algorithm, plan.workers, plan.layout, BATCH)
-        self._engine = engine = open_engine(plan, self.intake, setup, self._found)
+        self._engine = engine = open_engine(plan, self._intake, setup, self._found)
         weakref.finalize(self, engine.fail, BrokenOffError("the join was interrupted"))
         try:
             engine.start()
@@ -109,21 +94,20 @@ class StreamedJoin:
         finally:
             self.closed = True
         engine.check()
-        self.workers = tuple(engine.workers())
-        self.comparisons = engine.comparisons()
+        self._stats.update(comparisons=engine.comparisons(), per_worker=engine.workers())
         for r, s in self._found.found:
             yield rows[0][r], rows[1][s]
 
-    def _expire(self, engine: Engine, side: int, place: int, opposite: int) -> None:
-        """A side has reached a place; this many rows of the other side had arrived by then."""
-        horizon = self.plan.window.horizon(SIDES[side], place, opposite)
+    def _expire(self, engine: Engine, side: int, at: int, opposite: int) -> None:
+        """A side has reached an `at`; this many rows of the other side had arrived by then."""
+        horizon = self.plan.window.horizon(side, at, opposite)
         if side == 0:
-            engine.expire((SINCE_EVER, horizon), (place, opposite))
+            engine.expire((SINCE_EVER, horizon), (at, opposite))
         else:
-            engine.expire((horizon, SINCE_EVER), (opposite, place))
+            engine.expire((horizon, SINCE_EVER), (opposite, at))
 
     def _arrival(self, times: Sides) -> tuple[Sides, Sides]:
-        """By side: each row's place, and how many rows of the other side arrived before it."""
+        """By side: each row's `at`, and how many rows of the other side arrived before it."""
         if not self.plan.window.by_rows:
             return times, [np.zeros(len(mine), np.int64) for mine in times]
         r, s = times

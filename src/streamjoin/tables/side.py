@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.codegen.pairs import (
-    ENDS,
-    FAULT,
-    FAULT_WORDS,
-    FIRST,
-    HIGH,
-    KEPT,
-    KEY,
-    LOW,
-    ROWS,
-    PairProgram,
-    is_point,
-)
+from streamjoin.codegen.pairs import ENDS, FAULT, FAULT_WORDS, FIRST, HIGH, KEPT, KEY, LOW, ROWS, PairProgram, is_point
 from streamjoin.codegen.records import Array, address
 from streamjoin.intake.columns import physical_columns
 from streamjoin.intake.prepare import overflow
@@ -87,19 +76,7 @@ def _filtered(side: Side, rows: Array, kept: list[slice]) -> Side:
         return np.concatenate([array[part] for part in kept])
 
     rows = packed(rows)
-    ends = []
-    for low, high in side.ends:
-        first = None if low is None else Values(packed(low.array))
-        ends.append((first, first if high is low else None if high is None else Values(packed(high.array))))
-    return replace(
-        side,
-        rows=rows,
-        columns=tuple(column[rows] for column in side.columns),
-        ends=tuple(ends),
-        key=None if side.key is None else packed(side.key),
-        window=tuple(array[rows] for array in side.window),
-        length=len(rows),
-    )
+    return _part(side, rows, lambda array: array[rows], packed)
 
 
 def only(side: Side, positions: Array) -> Side:
@@ -108,18 +85,24 @@ def only(side: Side, positions: Array) -> Side:
     def some(array: Array) -> Array:
         return np.take(array, positions)
 
+    return _part(side, positions if side.rows is None else some(side.rows), some, some)
+
+
+def _part(side: Side, rows: Array, some: Callable[[Array], Array], computed: Callable[[Array], Array]) -> Side:
+    """Only the tuples of these rows: `some` selects from what came with them, `computed` from their ends and keys."""
     ends = []
     for low, high in side.ends:
-        first = None if low is None else Values(some(low.array), low.bias)
-        ends.append((first, first if high is low else None if high is None else Values(some(high.array), high.bias)))
+        first = None if low is None else Values(computed(low.array), low.bias)
+        last = first if high is low else None if high is None else Values(computed(high.array), high.bias)
+        ends.append((first, last))
     return replace(
         side,
-        rows=positions if side.rows is None else some(side.rows),
+        rows=rows,
         columns=tuple(some(column) for column in side.columns),
         ends=tuple(ends),
-        key=None if side.key is None else some(side.key),
+        key=None if side.key is None else computed(side.key),
         window=tuple(some(array) for array in side.window),
-        length=len(positions),
+        length=len(rows),
     )
 
 

@@ -123,7 +123,7 @@ def sort_buckets(keys, order, other_keys, other_order, starts, first, last, bits
 
 
 def in_order(columns: Array, bits: int, n: int, crew: Crew) -> tuple[Array, Array | None]:
-    """The keys of so many bits that columns (`keys.Digits`) make, in order, and where each of them stood.
+    """The keys of `bits` bits that columns (`keys.Digits`) make, in order, and the position that each had.
 
     None if they were in order. Behind the last key stand as many of the highest one as a vector has lanes.
     """

@@ -20,14 +20,15 @@ from streamjoin.codegen.pairs import ANYWHERE, COUNTS_OF_R, COUNTS_OF_S, EACH, P
 from streamjoin.codegen.records import Array
 from streamjoin.intake.prepare import compiling, times_of
 from streamjoin.kinds import BACKWARD, FORWARD, Take
+from streamjoin.plan.columns import result_schema
 from streamjoin.plan.plan import Plan
 from streamjoin.plan.shape import SCAN, Shape, Tables, shapes
 from streamjoin.plan.statistics import Dimension, equal_share
+from streamjoin.predicate.tree import SIDES
 from streamjoin.results.every_kind import Alone, Parts
-from streamjoin.results.kinds import none_matched, unmatched
+from streamjoin.results.numbers import none_matched, unmatched
 from streamjoin.results.reduce import count_pairs, mark, take_by_time
 from streamjoin.results.rows import side_by_side
-from streamjoin.results.schema import result_schema
 from streamjoin.results.selected import Assembly, beside, needed
 from streamjoin.tables.crew import Crew, PerThread
 from streamjoin.tables.gather import Piece, ResultRows, Tuples, in_order, rows_in_order
@@ -43,6 +44,7 @@ from streamjoin.tables.window import Places, on_axis, places
 
 T = TypeVar("T")
 Pairs = tuple[Array, Array]  # of r and s
+Both = tuple[pa.Table, pa.Table]  # r and s
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,10 @@ class Prepared:
         return found if ACCESSES[self.plan.access].indexed else [shape for shape in found if shape.kind == SCAN]
 
 
-def prepared(plan: Plan, tables: dict[str, pa.Table], workers: Crew) -> Prepared:
+def prepared(plan: Plan, tables: Both, workers: Crew) -> Prepared:
     """Intervals, key hashes and windows of all rows, and a sample of them."""
     program = plan.pair_program
-    times = {side: times_of(plan, k, tables[side]) for k, side in enumerate("rs")}
-    window = places(plan.window, times["r"], times["s"])
+    window = places(plan.window, *(times_of(plan, side, table) for side, table in enumerate(tables)))
 
     def dimensions(r: Side, s: Side) -> tuple[Dimension, ...]:
         """In which tuples are intervals; the window is the last one, unless all pairs lie in it."""
@@ -82,7 +83,7 @@ def prepared(plan: Plan, tables: dict[str, pa.Table], workers: Crew) -> Prepared
         time = on_axis(replace(window, since=r.window[0], until=until, at=s.window[0], extremes=extremes))
         return (*found, Dimension("time", *time)) if time is not None else tuple(found)
 
-    both = [(program, "r", tables["r"], window.of_r), (program, "s", tables["s"], (window.at,))]
+    both = [(program, "r", tables[0], window.of_r), (program, "s", tables[1], (window.at,))]
     r, s = workers.sides(prepare, both, [table.num_rows for _, _, table, _ in both])
     r, s, found = prune(r, s, dimensions, workers)
     equal = equal_share(r.key, s.key) if r.key is not None and s.key is not None else None
@@ -97,7 +98,7 @@ class WholeJoin:
     tables at these positions. The arrays are overwritten afterwards.
     """
 
-    def __init__(self, plan: Plan, tables: dict[str, pa.Table], workers: Crew) -> None:
+    def __init__(self, plan: Plan, tables: Both, workers: Crew) -> None:
         self.plan, self.tables, self.crew = plan, tables, workers
         self.compared: list[int] = []  # by task
         self.seconds: dict[str, float] = {}
@@ -154,7 +155,7 @@ class WholeJoin:
 
     def by_time(self) -> Pairs:
         """The row numbers of all pairs, in the order of the later one of their times."""
-        times_r, times_s = (times_of(self.plan, k, self.tables[side]) for k, side in enumerate("rs"))
+        times_r, times_s = (times_of(self.plan, side, table) for side, table in enumerate(self.tables))
         r, s = self._tuples(0)
 
         def made(a: Array, b: Array) -> tuple[Array, Array, Array]:
@@ -168,7 +169,7 @@ class WholeJoin:
 
     def gathered(self, rows: Pairs) -> pa.Table:
         """The rows with these numbers side by side."""
-        r, s = (rows_in_order(self.tables[side], part, self.crew) for side, part in zip("rs", rows, strict=True))
+        r, s = (rows_in_order(table, part, self.crew) for table, part in zip(self.tables, rows, strict=True))
         return side_by_side(r, s, result_schema(self.plan))
 
     def rows(self) -> pa.Table:
@@ -210,8 +211,7 @@ class WholeJoin:
             times_r, times_s = r.window[0], s.window[0]
         else:
             times_r, times_s = (
-                taken(times_of(self.plan, k, self.tables["rs"[k]]), tuples.rows, self.crew)
-                for k, tuples in enumerate((r, s))
+                taken(times_of(self.plan, k, self.tables[k]), tuples.rows, self.crew) for k, tuples in enumerate((r, s))
             )
         for times in (times_r, times_s):
             times.flags.writeable = False  # as those of Arrow: kernels are compiled for these
@@ -225,7 +225,7 @@ class WholeJoin:
         self._search(r, s, consume)
         best, *others = threads.all()
 
-        def settle(begin: int, end: int) -> None:
+        def merge(begin: int, end: int) -> None:
             for other, _ in others:
                 own = np.flatnonzero(other[begin:end] >= 0) + begin
                 pairs = own.astype(np.uint32), other[own].astype(np.uint32)
@@ -234,7 +234,7 @@ class WholeJoin:
             if len(numbers):
                 np.copyto(part, numbers[part], where=part >= 0)
 
-        self.crew.each(settle, self.crew.cut(len(times_r)))
+        self.crew.each(merge, self.crew.cut(len(times_r)))
         return self._for_rows(r, best[0], -1)
 
     def _by_r(self, make: Callable[[], T]) -> Parts[T]:
@@ -244,7 +244,7 @@ class WholeJoin:
 
     def _for_rows(self, r: Tuples, values: Array, missing: int) -> Array:
         """Values by position of r as values by row, with one for rows that have no position."""
-        n, rows = self.tables["r"].num_rows, r.rows
+        n, rows = self.tables[0].num_rows, r.rows
         if rows is None:
             return values
         found = room(n, values.dtype) if len(values) == n else np.full(n, missing, values.dtype)
@@ -256,12 +256,12 @@ class WholeJoin:
     def outer(self, assembly: Assembly) -> pa.Table:
         """The rows of all pairs with the wanted columns, and those without a partner on the sides that are kept."""
         keeps, wanted = self.plan.kind.how.keeps, assembly.wanted
-        payload = {side: self.tables[side].select(needed(wanted, k)) for k, side in enumerate("rs")}
+        payload = self.tables[0].select(needed(wanted, 0)), self.tables[1].select(needed(wanted, 1))
         r, s = self._tuples(self._candidates, payload)
         layout = self._layout.r, self._layout.s
         matched = [none_matched(len(side.side)) for side in layout]
 
-        fields = [field.with_name(f"{side}.{field.name}") for side, table in payload.items() for field in table.schema]
+        fields = [field.with_name(f"{k}.{field.name}") for k, table in enumerate(payload) for field in table.schema]
         rows = ResultRows(r, s, pa.schema(fields))
 
         def made(a: Array, b: Array) -> list[Piece]:
@@ -270,21 +270,21 @@ class WholeJoin:
                     mark(matched[side], positions)
             return rows.put(a, b)
 
-        whole, split = rows.table(self._search(r, s, made)), payload["r"].num_columns
+        whole, split = rows.table(self._search(r, s, made)), payload[0].num_columns
         parts = [
-            pa.table(columns, names=payload[side].column_names)
-            for side, columns in (("r", whole.columns[:split]), ("s", whole.columns[split:]))
+            pa.table(columns, names=table.column_names)
+            for table, columns in zip(payload, (whole.columns[:split], whole.columns[split:]), strict=True)
         ]
         found = beside(wanted, parts[0], parts[1])
         alone = []
         for k, side in enumerate(layout):
-            left = np.ones(self.tables["rs"[k]].num_rows, np.bool_)
+            left = np.ones(self.tables[k].num_rows, np.bool_)
             left[side.numbers(np.flatnonzero(matched[k]))] = False
             alone.append(np.flatnonzero(left) if keeps[k] else np.zeros(0, np.int64))
         none = np.zeros(0, np.int64)
         return pa.concat_tables([found, assembly.table(unmatched((none, none), *alone))])
 
-    def _tuples(self, expected: float, tables: dict[str, pa.Table] | None = None) -> tuple[Tuples, Tuples]:
+    def _tuples(self, expected: float, tables: Both | None = None) -> tuple[Tuples, Tuples]:
         """Both sides in order, given how many result rows are expected, of these tables."""
         tables = self.tables if tables is None else tables
         with self._timed("sort"):
@@ -292,11 +292,11 @@ class WholeJoin:
                 (
                     sorted_side,
                     self.program.stored[side],
-                    tables[side],
+                    table,
                     (self.plan.times[side] or "") if self._windowed else None,
                     expected,
                 )
-                for side, sorted_side in (("r", self._layout.r), ("s", self._layout.s))
+                for side, table, sorted_side in zip(SIDES, tables, (self._layout.r, self._layout.s), strict=True)
             ]
             r, s = self.crew.sides(in_order, both, [len(sorted_side.side) for sorted_side, *_ in both])
         return r, s

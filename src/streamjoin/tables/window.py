@@ -38,16 +38,16 @@ class Places:
 
 
 def places(window: Window, times_r: Array, times_s: Array) -> Places:
-    """Partners by time, or by their places in the order of arrival."""
+    """Partners by time, or by their positions in the order of arrival."""
     if not window.by_rows:
         return _by_time(window, times_r, times_s)
     (at_r, order_r), (at_s, order_s) = _ranks(times_r), _ranks(times_s)
     # at equal times r arrives first
     before_r = np.searchsorted(times_s[order_s], times_r, side="left")
-    since, until = window.bounds("r", at_r, before_r)
+    since, until = window.bounds(0, at_r, before_r)
     if window.by_arrival:
         before_s = np.searchsorted(times_r[order_r], times_s[order_s], side="right")
-        oldest, _ = window.bounds("s", np.arange(len(times_s)), before_s)  # which rises from s to s
+        oldest, _ = window.bounds(1, np.arange(len(times_s)), before_s)  # which rises from s to s
         until = np.searchsorted(oldest, at_r, side="right") - 1
     return Places(since, until, 0, 0, at_s)
 
@@ -60,14 +60,14 @@ def _ranks(times: Array) -> tuple[Array, Array]:
 
 
 def _by_time(window: Window, times_r: Array, times_s: Array) -> Places:
-    differences = window.differences("r")
+    differences = window.differences(0)
     if differences is not None and len(times_r) and len(times_s):
         lower, upper = differences
         extremes = int(times_r.min()), int(times_r.max()), int(times_s.min()), int(times_s.max())
         ends = extremes[0] + lower, extremes[1] + upper, extremes[2], extremes[3]
         if min(ends) >= SINCE_EVER and max(ends) <= FOREVER and max(ends) - min(ends) < FAR:
             return Places(times_r, None, lower, upper - lower, times_s, extremes)
-    since, until = window.bounds("r", times_r if times_r.flags.writeable else times_r.copy(), 0)
+    since, until = window.bounds(0, times_r if times_r.flags.writeable else times_r.copy(), 0)
     return Places(since, until, 0, 0, times_s)
 
 

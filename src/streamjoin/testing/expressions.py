@@ -270,18 +270,7 @@ def mirror(e: E) -> E:
 
 
 # SQL text, with as few parentheses as Spark's grammar allows: the package's parser has to know precedence.
-PRECEDENCE = {
-    "or": 1,
-    "and": 2,
-    "not": 3,
-    "add": 6,
-    "sub": 6,
-    "mul": 7,
-    "div": 7,
-    "mod": 7,
-    "intdiv": 7,
-    "neg": 8,
-}
+PRECEDENCE = {"or": 1, "and": 2, "not": 3, "add": 6, "sub": 6, "mul": 7, "div": 7, "mod": 7, "intdiv": 7, "neg": 8}
 PRECEDENCE |= dict.fromkeys(("between", "not_between", "in", "not_in", "is_null", "is_not_null"), 4)
 PRECEDENCE |= dict.fromkeys(COMPARE, 5)
 

@@ -230,9 +230,7 @@ class Predicates:
                 return op(compare, self.column("dd"), self.column("ts", "dd"))
             case 5:
                 return op(
-                    compare,
-                    op("sub", self.column("dd", side="r"), self.column("dd", side="s")),
-                    lit(DAY, INTERVAL),
+                    compare, op("sub", self.column("dd", side="r"), self.column("dd", side="s")), lit(DAY, INTERVAL)
                 )
             case 6:
                 return op(compare, op(rng.choice(("add", "sub")), self.column("dd"), lit(1)), self.column("dd"))
@@ -267,8 +265,7 @@ class Predicates:
                 return op(rng.choice(("in", "not_in")), number(), *options)
             case 7:
                 return op(
-                    rng.choice(("is_null", "is_not_null")),
-                    rng.choice((number, lambda: self.column("nm", "flag")))(),
+                    rng.choice(("is_null", "is_not_null")), rng.choice((number, lambda: self.column("nm", "flag")))()
                 )
             case 8 | 9:
                 return self.temporal()

@@ -76,10 +76,4 @@ def take_is_among_all(joining: Joining, join: TableJoin, take: Any) -> None:
         assert {rid for rid, _ in taken} == {rid for rid, _ in pairs}
 
 
-LAWS = [
-    left_is_inner_and_anti,
-    full_is_left_and_right,
-    semi_and_anti_are_r,
-    left_mirrors_right,
-    count_is_group_by,
-]
+LAWS = [left_is_inner_and_anti, full_is_left_and_right, semi_and_anti_are_r, left_mirrors_right, count_is_group_by]

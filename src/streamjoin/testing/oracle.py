@@ -33,8 +33,8 @@ class Tuple:
 
     row: Row
     time: int
-    arrival: int  # its place among all arrivals
-    position: int  # its place in its own stream
+    arrival: int  # its position among all arrivals
+    position: int  # its position in its own stream
     others: int  # tuples of the other stream that were there before it
 
 
@@ -299,11 +299,7 @@ def streams_of(arrivals: Sequence[Arrival], time: Times) -> dict[str, list[Tuple
 
 
 def pairs(
-    arrivals: Sequence[Arrival],
-    on: OfPair,
-    window: Window,
-    time: Times,
-    ids: tuple[str, str] = ("rid", "sid"),
+    arrivals: Sequence[Arrival], on: OfPair, window: Window, time: Times, ids: tuple[str, str] = ("rid", "sid")
 ) -> list[tuple[Any, Any]]:
     """The pairs: the values of the columns `ids`, sorted. Without `time` the window must not need any."""
     streams = streams_of(arrivals, time)

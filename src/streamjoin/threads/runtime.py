@@ -76,14 +76,7 @@ class Runtime:
         self._shared = address(self._message), address(self._control)
         self._threads: list[Thread] = []
         self._collector = Collector(
-            self._results,
-            self._blocks,
-            address(self._control),
-            waiting[-1],
-            progress,
-            sink,
-            self.fail,
-            self._abandoned,
+            self._results, self._blocks, address(self._control), waiting[-1], progress, sink, self.fail, self._abandoned
         )
 
     def start(self) -> None:
@@ -243,5 +236,5 @@ class Runtime:
         await_end(self._threads, self._tell_failure)
 
     def snooze(self) -> None:
-        """Sleeps for a moment while the workers go on."""
+        """Sleeps for a moment while the workers continue."""
         time.sleep(NAP)

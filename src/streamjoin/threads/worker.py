@@ -11,18 +11,7 @@ import numpy as np
 
 from streamjoin.access.records import RAISED, TESTED, Probing, Stored
 from streamjoin.access.tape_kernels import position
-from streamjoin.algorithms.protocol import (
-    ALL,
-    ARRIVAL,
-    DROP,
-    INSERT,
-    MEET,
-    PROBE,
-    SEND,
-    SHARE,
-    Actions,
-    Node,
-)
+from streamjoin.algorithms.protocol import ALL, ARRIVAL, DROP, INSERT, MEET, PROBE, SEND, SHARE, Actions, Node
 from streamjoin.codegen.intrinsics import address_of, call, record_at, records_at, words_at
 from streamjoin.codegen.jit import inner, njit
 from streamjoin.threads.atomics import NAPS, SPINS, YIELDS, back_off, load_acquire, store_release

@@ -20,10 +20,10 @@ class EveryWindow(Window):
     def bounded(self) -> bool:
         return False
 
-    def bounds(self, side: str, at: Array, opposite: int | Array) -> tuple[Array, Array]:
+    def bounds(self, side: int, at: Array, opposite: int | Array) -> tuple[Array, Array]:
         return np.full(len(at), SINCE_EVER), np.full(len(at), FOREVER)
 
-    def horizon(self, side: str, watermark: int, opposite: int) -> int:
+    def horizon(self, side: int, watermark: int, opposite: int) -> int:
         return SINCE_EVER
 
     @property
@@ -43,10 +43,10 @@ class VersionWindow(EveryWindow):
 
     carries = True
 
-    def horizon(self, side: str, watermark: int, opposite: int) -> int:
-        return watermark if side == "s" else opposite
+    def horizon(self, side: int, watermark: int, opposite: int) -> int:
+        return watermark if side else opposite
 
-    def closing(self, side: str) -> str:
+    def closing(self, side: int) -> str:
         return "s has passed r.time"
 
     def identity(self) -> str:

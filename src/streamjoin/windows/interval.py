@@ -10,7 +10,7 @@ import numpy as np
 
 from streamjoin.codegen.records import Array
 from streamjoin.errors import WindowError, shown
-from streamjoin.predicate.tree import OTHER, Node, brief
+from streamjoin.predicate.tree import SIDES, Node, brief
 from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.duration import Length, in_seconds, length_of, showticks, ticks
 from streamjoin.windows.window import Asked, Stay, Window
@@ -28,17 +28,17 @@ class TimeWindow(Window):
     upper: int
     unit: str
 
-    def differences(self, side: str) -> tuple[int, int]:
-        return (self.lower, self.upper) if side == "r" else (-self.upper, -self.lower)
+    def differences(self, side: int) -> tuple[int, int]:
+        return (-self.upper, -self.lower) if side else (self.lower, self.upper)
 
-    def bounds(self, side: str, at: Array, opposite: int | Array) -> tuple[Array, Array]:
+    def bounds(self, side: int, at: Array, opposite: int | Array) -> tuple[Array, Array]:
         from streamjoin.windows.kernels import shift
 
         since, until = np.empty_like(at), np.empty_like(at)
         shift(at, *self.differences(side), since, until)
         return since, until
 
-    def horizon(self, side: str, watermark: int, opposite: int) -> int:
+    def horizon(self, side: int, watermark: int, opposite: int) -> int:
         if watermark == SINCE_EVER:
             return SINCE_EVER
         return min(max(watermark + self.differences(side)[0], SINCE_EVER), FOREVER)
@@ -49,19 +49,19 @@ class TimeWindow(Window):
         return None if r is None or s is None else Stay(max(r, 0.0), max(s, 0.0))
 
     @property
-    def later_side(self) -> str | None:
-        return "s" if self.lower >= 0 else "r" if self.upper <= 0 else None
+    def later_side(self) -> int | None:
+        return 1 if self.lower >= 0 else 0 if self.upper <= 0 else None
 
     @property
     def bounded(self) -> bool:
         return self.lower > -FOREVER and self.upper < FOREVER
 
-    def closing(self, side: str) -> str:
+    def closing(self, side: int) -> str:
         end = self.differences(side)[1]
         if end >= FOREVER:
             return super().closing(side)
         after = f" {'-' if end < 0 else '+'} {showticks(abs(end), self.unit)}" if end else ""
-        return f"{OTHER[side]} has passed {side}.time{after}"
+        return f"{SIDES[1 - side]} has passed {SIDES[side]}.time{after}"
 
     def identity(self) -> str:
         lower = f"{showticks(self.lower, self.unit)} <= " if self.lower > -FOREVER else ""

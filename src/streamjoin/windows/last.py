@@ -10,7 +10,7 @@ import numpy as np
 
 from streamjoin.codegen.records import Array
 from streamjoin.errors import WindowError
-from streamjoin.predicate.tree import OTHER
+from streamjoin.predicate.tree import SIDES
 from streamjoin.windows.window import Asked, Stay, Window, check_rows
 
 
@@ -18,26 +18,26 @@ from streamjoin.windows.window import Asked, Stay, Window, check_rows
 class RowWindow(Window):
     """The last n rows of the other stream."""
 
-    rows: dict[str, int]
+    rows: tuple[int, int]
     by_rows = True
     by_arrival = True
 
-    def bounds(self, side: str, at: Array, opposite: int | Array) -> tuple[Array, Array]:
+    def bounds(self, side: int, at: Array, opposite: int | Array) -> tuple[Array, Array]:
         until = np.broadcast_to(np.asarray(opposite, np.int64), at.shape) - 1
-        return until + 1 - self.rows[OTHER[side]], until
+        return until + 1 - self.rows[1 - side], until
 
-    def horizon(self, side: str, watermark: int, opposite: int) -> int:
-        return opposite - self.rows[OTHER[side]]
+    def horizon(self, side: int, watermark: int, opposite: int) -> int:
+        return opposite - self.rows[1 - side]
 
     @property
     def retention(self) -> Stay:
-        return Stay(self.rows["r"], self.rows["s"], by_rows=True)
+        return Stay(*self.rows, by_rows=True)
 
-    def closing(self, side: str) -> str:
-        return f"{self.rows[side]:,} more rows of {side} have come"
+    def closing(self, side: int) -> str:
+        return f"{self.rows[side]:,} more rows of {SIDES[side]} have come"
 
     def identity(self) -> str:
-        return f"the last {self.rows['r']:,} rows of r, the last {self.rows['s']:,} rows of s"
+        return f"the last {self.rows[0]:,} rows of r, the last {self.rows[1]:,} rows of s"
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Last(Asked):
         return ()
 
     def window(self, unit: str | None) -> RowWindow:
-        return RowWindow({"r": self.r, "s": self.s})
+        return RowWindow((self.r, self.s))
 
 
 def last(n: int | None = None, *, r: int | None = None, s: int | None = None) -> Last:

@@ -10,7 +10,7 @@ import numpy as np
 
 from streamjoin.codegen.records import Array
 from streamjoin.errors import WindowError, shown
-from streamjoin.predicate.tree import OTHER
+from streamjoin.predicate.tree import SIDES
 from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.duration import Length, in_seconds, length_of, showticks, ticks
 from streamjoin.windows.window import Asked, Stay, Window, check_rows
@@ -29,11 +29,11 @@ class TumblingWindow(Window):
     def by_rows(self) -> bool:  # type: ignore[override]
         return self.unit == ROWS
 
-    def bounds(self, side: str, at: Array, opposite: int | Array) -> tuple[Array, Array]:
+    def bounds(self, side: int, at: Array, opposite: int | Array) -> tuple[Array, Array]:
         rest = at % self.size
         return _shift_each(at, -rest), _shift_each(at, self.size - 1 - rest)
 
-    def horizon(self, side: str, watermark: int, opposite: int) -> int:
+    def horizon(self, side: int, watermark: int, opposite: int) -> int:
         return SINCE_EVER if watermark == SINCE_EVER else max(watermark - watermark % self.size, SINCE_EVER)
 
     @property
@@ -42,8 +42,8 @@ class TumblingWindow(Window):
         length = self.size if self.by_rows else in_seconds(self.size, self.unit)
         return None if length is None else Stay(length, length, self.by_rows)
 
-    def closing(self, side: str) -> str:
-        return f"{OTHER[side]} has {'filled' if self.by_rows else 'passed'} the slice of {side}"
+    def closing(self, side: int) -> str:
+        return f"{SIDES[1 - side]} has {'filled' if self.by_rows else 'passed'} the slice of {SIDES[side]}"
 
     def identity(self) -> str:
         return f"the same slice of {f'{self.size:,} rows' if self.by_rows else showticks(self.size, self.unit)}"

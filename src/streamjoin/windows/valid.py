@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamjoin.errors import WindowError, shown
-from streamjoin.predicate.tree import OTHER, Node, column
+from streamjoin.predicate.tree import SIDES, Node, column
 from streamjoin.windows.duration import Length, showticks
 from streamjoin.windows.interval import CLOSED, TimeWindow
 
@@ -59,15 +59,14 @@ class ValidWindow(TimeWindow):
     r: Valid | Moment
     s: Valid | Moment
 
-    def closing(self, side: str) -> str:
-        own = self.r if side == "r" else self.s
-        return f"{OTHER[side]} has passed {side}.{own.until if isinstance(own, Valid) else own.time}"
+    def closing(self, side: int) -> str:
+        own = self.s if side else self.r
+        return f"{SIDES[1 - side]} has passed {SIDES[side]}.{own.until if isinstance(own, Valid) else own.time}"
 
     def describe(self) -> str:
-        most = {"r": self.upper, "s": -self.lower}
         limits = [
-            f"an {side} for {showticks(most[side], self.unit)} at most"
-            for side, life in (("r", self.r), ("s", self.s))
+            f"an {side} for {showticks(most, self.unit)} at most"
+            for side, life, most in (("r", self.r, self.upper), ("s", self.s, -self.lower))
             if isinstance(life, Valid)
         ]
         return f"while tuples are valid: {', '.join(limits)}"

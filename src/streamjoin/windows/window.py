@@ -36,14 +36,14 @@ class Window(ABC):
     carries = False  # on streams: tuples of s do not expire, but are replaced by newer ones of the same key
 
     @abstractmethod
-    def bounds(self, side: str, at: Array, opposite: int | Array) -> tuple[Array, Array]:
+    def bounds(self, side: int, at: Array, opposite: int | Array) -> tuple[Array, Array]:
         """The lowest and the highest `at` of the other side that probing tuples of a side meet, by their own `at`.
 
         `opposite` tuples of the other side arrived before.
         """
 
     @abstractmethod
-    def horizon(self, side: str, watermark: int, opposite: int) -> int:
+    def horizon(self, side: int, watermark: int, opposite: int) -> int:
         """The smallest `at` of the other side that tuples of this side can still meet.
 
         `watermark` is the smallest `at` that may still arrive on this side, `opposite` how many arrived on the other.
@@ -52,7 +52,7 @@ class Window(ABC):
     @property
     @abstractmethod
     def retention(self) -> Stay | None:
-        """How long tuples stay; None if that depends on the unit of integer times, which nobody stated."""
+        """How long tuples stay; None if that depends on the unit of integer times, which is not known."""
 
     @abstractmethod
     def identity(self) -> str:
@@ -62,15 +62,15 @@ class Window(ABC):
         """The window in words."""
         return self.identity()
 
-    def closing(self, side: str) -> str:
+    def closing(self, side: int) -> str:
         """In words: the event after which a tuple of a side has met all its partners."""
         return "the streams have ended"
 
-    def differences(self, side: str) -> tuple[int, int] | None:
+    def differences(self, side: int) -> tuple[int, int] | None:
         """The lowest and the highest difference from a tuple's time to its partners', if all tuples have the same."""
         return None
 
-    def due(self, side: str, at: Array) -> Array:
+    def due(self, side: int, at: Array) -> Array:
         """What the input must have passed before no partner of tuples of a side can follow, by their `at`."""
         return at if self.by_rows else self.bounds(side, at, 0)[1]
 
@@ -79,7 +79,7 @@ class Window(ABC):
         return at if self.by_rows else np.maximum(at, due)
 
     @property
-    def later_side(self) -> str | None:
+    def later_side(self) -> int | None:
         """The side whose tuple is never the earlier one of a pair, if there is one."""
         return None
 

@@ -18,26 +18,9 @@ import numpy as np
 
 from streamjoin.access.records import Batch, Column, Stored
 from streamjoin.access.tree.ranks import key_of, rank_of
-from streamjoin.access.tree.records import (
-    FAN_OUT,
-    HEAD,
-    MOST_LEVELS,
-    Forest,
-    level_starts,
-    padded,
-    runs_of,
-    tree_at,
-)
+from streamjoin.access.tree.records import FAN_OUT, HEAD, MOST_LEVELS, Forest, level_starts, padded, runs_of, tree_at
 from streamjoin.access.tuples import COORD, HIGH, LOW
-from streamjoin.codegen.intrinsics import (
-    copy_bytes,
-    floats_at,
-    full_number,
-    keys_at,
-    record_at,
-    records_at,
-    words_at,
-)
+from streamjoin.codegen.intrinsics import copy_bytes, floats_at, full_number, keys_at, record_at, records_at, words_at
 from streamjoin.codegen.jit import inner, on_demand
 
 GROWTH = 2

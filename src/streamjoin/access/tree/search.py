@@ -28,14 +28,7 @@ from streamjoin.access.tree.records import (
     runs_of,
     tree_at,
 )
-from streamjoin.codegen.intrinsics import (
-    floats_at,
-    full_number,
-    keys_at,
-    record_at,
-    records_at,
-    words_at,
-)
+from streamjoin.codegen.intrinsics import floats_at, full_number, keys_at, record_at, records_at, words_at
 from streamjoin.codegen.jit import inner, on_demand
 
 ALL = (1 << FAN_OUT) - 1

@@ -101,10 +101,7 @@ def check(request: Request) -> dict[str, Any] | None:
 
 
 def run(
-    request: Request,
-    cluster: Cluster,
-    stop: Stop,
-    report: Callable[[str, Figures], None] = lambda stage, figures: None,
+    request: Request, cluster: Cluster, stop: Stop, report: Callable[[str, Figures], None] = lambda stage, figures: None
 ) -> dict[str, Any]:
     """Runs until the end of the input (`available_now`) or until `stop` is set; returns what --json prints."""
     earlier = check(request)
