@@ -115,7 +115,7 @@ def put_earlier(waiting, at, due):
 
 
 @inner
-def settle_hastened(waiting):
+def decide_hastened(waiting):
     """Decides about tuples from the heap; how many."""
     heap, entries = records_at(waiting.heap, waiting.hastened, Entry), waiting.hastened
     end, found = waiting.next - waiting.first, words_at(waiting.found, waiting.room)
@@ -149,7 +149,7 @@ def decide(address):
     waiting = record_at(address, Waitlist)
     if waiting.ended:
         waiting.hastened = 0
-    count, end, room = settle_hastened(waiting), waiting.next - waiting.first, waiting.room
+    count, end, room = decide_hastened(waiting), waiting.next - waiting.first, waiting.room
     due, is_open, found = words_at(waiting.due, end), bytes_at(waiting.open, end), words_at(waiting.found, room)
     blocks = block_of(waiting, end - 1) + 1 if end else 0
     low, left = words_at(waiting.low, blocks), words_at(waiting.left, blocks)
