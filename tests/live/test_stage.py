@@ -46,7 +46,7 @@ def rows(join: sj.Join) -> list[dict[str, object]]:
 
 
 @njit
-def hasten(address, positions, due):  # type: ignore[no-untyped-def]
+def hasten(address, positions, due):
     waiting = record_at(address, Waitlist)
     for k in range(len(positions)):
         put_earlier(waiting, positions[k], due)
