@@ -1,7 +1,7 @@
 """A second process that compiles a part of what a join is going to need.
 
 Numba compiles one function at a time in a process. So a join names the functions that it needs, in order; where some
-of them are missing from the cache, a helper compiles them from the end of the list while this process begins at the front:
+of them are missing from the cache, a helper compiles from the end of the list while this process begins at the front:
 
     this process   refine of r ─ refine of s ─ …        takes the next one from the front, and whatever it is asked for
     the helper                      … ─ find ─ insert   takes the last one, and keeps its machine code in the cache
@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from streamjoin.folders import kept
@@ -73,7 +74,8 @@ class Helper:
     def _feed(self) -> None:
         command = [sys.executable, "-P", "-c", START.format(__name__)]
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-        with suppress(OSError), subprocess.Popen(command, **pipes) as process:
+        with suppress(OSError), subprocess.Popen(command, **pipes) as started:
+            process: Any = started  # with pipes
             self._say(process, sys.path)
             with suppress(IndexError):  # nothing is left
                 while True:
@@ -116,7 +118,7 @@ class Ahead:
                 with suppress(ValueError):  # the helper was faster
                     self._wanted.remove(kernel)
         until = time.monotonic() + PATIENCE
-        while helper.at == file and time.monotonic() < until:
+        while helper.running and helper.at == file and time.monotonic() < until:
             compiled = True
             try:
                 other = self._wanted.popleft()
@@ -131,29 +133,33 @@ class Ahead:
         wanted = deque(kernel for kernel in expected if kernel.file != file and not kernel.there())
         if len(wanted) >= LEAST and _allowed():
             self._wanted = wanted
-            self._helper = Helper(wanted, tell)
+            with suppress(RuntimeError):  # the system allows no more threads
+                self._helper = Helper(wanted, tell)
 
 
 def _allowed() -> bool:
     """Is there a core for a helper, a folder to write to, and an interpreter to start?"""
     alone = multiprocessing.parent_process() is None  # others of the same kind have the cores
-    return alone and usable_cores() > 1 and bool(sys.executable) and kept("kernels").lend() is not None
+    python = Path(sys.executable or "").name.startswith("python")  # not a program that embeds it
+    return alone and usable_cores() > 1 and python and kept("kernels").lend() is not None
 
 
 def serve() -> None:
     """The helper: compiles what standard input names, a line each, and answers with a line. It ends with its input."""
-    from streamjoin.codegen.cache import load_module
-
     tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(tasks,), daemon=True).start()
-    while True:
-        try:
-            task = tasks.get(timeout=IDLE)
-        except queue.Empty:  # whoever asked was killed, and a process that it had forked keeps the pipe open
-            return
-        module = load_module(task["text"]) if task["text"] else import_module(task["module"])
-        getattr(module, task["name"]).address  # noqa: B018  compiles it
-        print(flush=True)
+    try:
+        while True:
+            _compile(**tasks.get(timeout=IDLE))
+            print(flush=True)
+    finally:  # also if whoever asked was killed, and a process that it had forked keeps the pipe open
+        os._exit(1)  # the thread holds a lock of standard input, without which Python cannot end
+
+
+def _compile(module: str, text: str, name: str) -> None:
+    from streamjoin.codegen.cache import load_module
+
+    getattr(load_module(text) if text else import_module(module), name).address  # noqa: B018  compiles it
 
 
 def _read(tasks: queue.SimpleQueue[Any]) -> None:

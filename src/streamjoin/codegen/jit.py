@@ -253,5 +253,5 @@ def on_demand(function: Callable[..., Any] | None = None, **options: Any) -> Any
 
 
 def expect(functions: Iterable[OnDemand]) -> None:
-    """Names functions that are going to be called, in order, those that take long to compile at the end; see `ahead`."""
+    """Names functions that are going to be called, in order, but what takes long to compile at the end: see `ahead`."""
     AHEAD.expect(kernel for function in functions if (kernel := function.kernel) is not None)

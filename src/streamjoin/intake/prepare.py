@@ -93,7 +93,7 @@ class Intake:
         But what a segment inserts with takes longest, and is the last.
         """
         path = ACCESSES[self._plan.access].segment
-        find, forget, enter = (getattr(path, name) for name in ("find", "forget", "enter"))
+        find, forget, enter = (getattr(path, name, None) for name in ("find", "forget", "enter"))
         prepared = [module.prepare for module in self._modules]
         every = [find, forget, self.refine(0), self.refine(1), *prepared, enter]
         return [kernel for kernel in every if isinstance(kernel, OnDemand)]
