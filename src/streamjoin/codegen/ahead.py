@@ -15,12 +15,9 @@ from __future__ import annotations
 
 import json
 import linecache
-import multiprocessing
 import os
-import queue
 import subprocess
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -139,20 +136,26 @@ class Ahead:
 
 def _allowed() -> bool:
     """Is there a core for a helper, a folder to write to, and an interpreter to start?"""
-    alone = multiprocessing.parent_process() is None  # others of the same kind have the cores
+    process = sys.modules.get("multiprocessing.process")
+    alone = process is None or process.parent_process() is None  # else its siblings have the cores
     python = Path(sys.executable or "").name.startswith("python")  # not a program that embeds it
     return alone and usable_cores() > 1 and python and kept("kernels").lend() is not None
 
 
 def serve() -> None:
     """The helper: compiles what standard input names, a line each, and answers with a line. It ends with its input."""
-    tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(tasks,), daemon=True).start()
+    tasks: deque[Any] = deque()
+    start([Thread(lambda: _read(tasks), "streamjoin-tasks")])
+    since = time.monotonic()
     try:
-        while True:
-            _compile(**tasks.get(timeout=IDLE))
+        while time.monotonic() - since < IDLE:  # a process that was killed may have forked one that keeps the pipe open
+            if not tasks:
+                time.sleep(NAP)
+                continue
+            _compile(**tasks.popleft())
             print(flush=True)
-    finally:  # also if whoever asked was killed, and a process that it had forked keeps the pipe open
+            since = time.monotonic()
+    finally:
         os._exit(1)  # the thread holds a lock of standard input, without which Python cannot end
 
 
@@ -162,7 +165,7 @@ def _compile(module: str, text: str, name: str) -> None:
     getattr(load_module(text) if text else import_module(module), name).address  # noqa: B018  compiles it
 
 
-def _read(tasks: queue.SimpleQueue[Any]) -> None:
+def _read(tasks: deque[Any]) -> None:
     for line in sys.stdin:
-        tasks.put(json.loads(line))
+        tasks.append(json.loads(line))
     os._exit(0)  # whoever asked is gone: what is being compiled is of no use to anybody
