@@ -14,10 +14,12 @@ from typing import Any, Protocol
 
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms import ALGORITHMS, CIRCUIT, DEVICE, INLINE, THREADS
+from streamjoin.codegen.jit import OnDemand, expect
 from streamjoin.codegen.records import Array
 from streamjoin.intake.prepare import Intake
 from streamjoin.plan.plan import Plan
 from streamjoin.predicate.tree import SIDES
+from streamjoin.results.plain_kernels import gather, keep
 from streamjoin.results.small_push import SmallPush
 
 PerSide = tuple[int, int]  # a number of r, and one of s
@@ -72,6 +74,11 @@ class Engine(ABC):
         self._plan, self._intake, self._sink = plan, intake, sink
         self._failure: BaseException | None = None
         self._prefill = False
+
+    @classmethod
+    def kernels(cls, plan: Plan, intake: Intake) -> list[OnDemand]:
+        """What it is going to call, in order, but what takes long at the end."""
+        return []
 
     @abstractmethod
     def start(self) -> None:
@@ -172,8 +179,17 @@ class Engine(ABC):
         return stats | sides | {"results": results}
 
 
+def _class(plan: Plan) -> type[Engine]:
+    file, _, name = ENGINES[ALGORITHMS[plan.algorithm].engine].partition(":")
+    found: type[Engine] = getattr(import_module(f"streamjoin.{file}"), name)
+    return found
+
+
+def expect_kernels(plan: Plan, intake: Intake) -> None:
+    """Names what a join of this plan is going to call, so that it is compiled on two cores if it is not there."""
+    expect((keep, gather, *_class(plan).kernels(plan, intake)))
+
+
 def open_engine(plan: Plan, intake: Intake, setup: Setup, sink: Sink) -> Engine:
     """The engine of a plan's algorithm; `start` is to follow."""
-    file, _, name = ENGINES[ALGORITHMS[plan.algorithm].engine].partition(":")
-    engine: Engine = getattr(import_module(f"streamjoin.{file}"), name)(plan, intake, setup, sink)
-    return engine
+    return _class(plan)(plan, intake, setup, sink)

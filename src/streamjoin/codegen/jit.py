@@ -11,7 +11,7 @@ import hashlib
 import pickle
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, cached_property, partial
 from typing import Any
 
@@ -21,13 +21,15 @@ import numba
 from numba.core.caching import NullCache, _Cache
 from numba.core.compiler import Compiler
 from numba.core.dispatcher import Dispatcher
+from numba.core.registry import cpu_target as _cpu_target
 from numba.core.serialize import dumps as _dumps
 from numba.core.types import unliteral as _unliteral
 from numba.core.typing.templates import make_concrete_template
 
+from streamjoin.codegen.ahead import Ahead, Kernel
 from streamjoin.codegen.cache import GENERATED, ONE_AT_A_TIME, PACKAGE, imports_digest
 from streamjoin.codegen.kept_library import rebuilt, reduced
-from streamjoin.codegen.kernel_files import keep, read
+from streamjoin.codegen.kernel_files import Target, keep, read, there
 from streamjoin.codegen.notice import Notice
 from streamjoin.codegen.parts import PartCompiler, WholeCompiler
 from streamjoin.codegen.runtime import initialize
@@ -35,12 +37,15 @@ from streamjoin.folders import kept
 
 KEPT_DAYS = 30  # since somebody last used it
 FILE = re.compile(r"\w+-[0-9a-f]{32}\.kernel")
+WORD_TO_WORD = "int64(int64)"
 NOTICE = Notice()
+AHEAD = Ahead()
 
 # Numba annotates some of its functions and not others.
 dumps: Any = _dumps
 unliteral: Any = _unliteral
 concrete_template: Any = make_concrete_template
+cpu_target: Any = _cpu_target
 
 
 @cache
@@ -69,12 +74,28 @@ class KernelFiles(_Cache):
         """What was compiled for this signature, or None."""
         initialize(target_context)
         target = target_context.codegen().magic_tuple()
+        found = self._read(sig, target, target_context)
+        if found is None and AHEAD.missing(self._file(self._key(sig, target)), NOTICE.compiling):
+            found = self._read(sig, target, target_context)
+        if found is None:
+            NOTICE.compiling(self._name)
+        return found
+
+    def _read(self, sig: Any, target: Target, target_context: Any) -> Any:
         for one, content in read(target, lambda target: self._file(self._key(sig, target))):
             found = _rebuilt(self._key(sig, one), content, target_context)
             if found is not None:
                 return found
-        NOTICE.compiling(self._name)
         return None
+
+    def kernel(self, sig: str, compile: Callable[[], Any], module: str) -> Kernel:
+        """What a helper needs to know of a signature; `compile` compiles it here."""
+        target = cpu_target.target_context.codegen().magic_tuple()
+
+        def name(target: Target) -> str:
+            return self._file(self._key(sig, target))
+
+        return Kernel(name(target), module, self._name, lambda: there(target, name), compile)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keeps what was just compiled."""
@@ -202,9 +223,17 @@ class OnDemand:
         return ONE_AT_A_TIME.run(self._compile)
 
     def _compile(self) -> Any:
-        self._function.compile("int64(int64)")
+        self._function.compile(WORD_TO_WORD)
         (compiled,) = self._function.overloads.values()
         return compiled
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """What is to be compiled; None if its machine code is not kept."""
+        files = self._function._cache
+        if not isinstance(files, KernelFiles) or "_compiled" in vars(self):
+            return None
+        return files.kernel(WORD_TO_WORD, lambda: self._compiled, self._function.py_func.__module__)
 
     @property
     def address(self) -> int:
@@ -229,3 +258,8 @@ def on_demand(function: Callable[..., Any] | None = None, **options: Any) -> Any
         return OnDemand(function, options)
 
     return decorate if function is None else decorate(function)
+
+
+def expect(functions: Iterable[OnDemand]) -> None:
+    """Names functions that are going to be called, in order, but what takes long to compile at the end: see `ahead`."""
+    AHEAD.expect(kernel for function in functions if (kernel := function.kernel) is not None)

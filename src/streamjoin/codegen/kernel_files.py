@@ -41,6 +41,13 @@ def read(target: Target, name: Callable[[Target], str]) -> Iterator[tuple[Target
         yield other, memoryview(found)[CHECKSUM:]
 
 
+def there(target: Target, name: Callable[[Target], str]) -> bool:
+    """Is there a file that may serve this target?"""
+    other = portable(target)
+    shipped = other is not None and (SHIPPED / name(other)).exists()
+    return shipped or Path(kept("kernels").path, name(target)).exists()
+
+
 @cache
 def portable(target: Target) -> Target | None:
     """What shipped code was compiled for; None if this processor does not run it."""

@@ -88,6 +88,17 @@ class Intake:
             self._refine[probing] = self.program.refine(SIDES[probing], wide)
         return self._refine[probing]
 
+    def kernels(self) -> list[OnDemand]:
+        """What is compiled for the predicate and for the access path, in the order in which it is asked for.
+
+        But what a segment inserts with takes longest, and is the last.
+        """
+        path = ACCESSES[self._plan.access].segment
+        find, forget, enter = (getattr(path, name, None) for name in ("find", "forget", "enter"))
+        prepared = [module.prepare for module in self._modules]
+        every = [find, forget, self.refine(0), self.refine(1), *prepared, enter]
+        return [kernel for kernel in every if isinstance(kernel, OnDemand)]
+
     def shape(self, side: int) -> Shape:
         """The shape of a side's tuples in a segment."""
         program = self.program

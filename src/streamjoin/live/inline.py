@@ -7,6 +7,7 @@ from streamjoin.access.records import Probing
 from streamjoin.access.segment import Search, Segment
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms import kang
+from streamjoin.codegen.jit import OnDemand
 from streamjoin.codegen.records import Array, address, words
 from streamjoin.engine import Engine, PerSide, Setup, Sink, Taken
 from streamjoin.intake.direct import MOST, Direct
@@ -79,6 +80,10 @@ class Inline(Engine):
         self._searches = intake.search(0), intake.search(1)
         self._next = [0, 0]
         self._ways = self._way(0), self._way(1)
+
+    @classmethod
+    def kernels(cls, plan: Plan, intake: Intake) -> list[OnDemand]:
+        return [push, *intake.kernels()]
 
     def _way(self, side: int) -> Way | None:
         """The compiled call for small batches of a side. None for a Python function, whose exceptions need Python."""

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamjoin import metrics
-from streamjoin.engine import Engine, Setup, open_engine
+from streamjoin.engine import Engine, Setup, expect_kernels, open_engine
 from streamjoin.errors import (
     ClosedError,
     OptionError,
@@ -86,6 +86,7 @@ class Join(Reading):
         # Can tuples be late? Not in a window of rows without an order of time.
         timely = self.plan.unit is not None and (not self.plan.window.by_rows or ordered or punctuations)
         self._progress = Progress(self.plan, self._streams, timely)
+        expect_kernels(self.plan, self._intake)
         self._output = Output(self.plan, ordered, punctuations)
         self._section = Section()  # one operation at a time; `under_way` is set from its first change to its last
         self._closed = False  # accepts no more data

@@ -18,6 +18,8 @@ from streamjoin.access.scan import scan_of
 from streamjoin.access.tape import Tape
 from streamjoin.access.tuples import Tuples
 from streamjoin.algorithms import ALGORITHMS
+from streamjoin.algorithms.protocol import act
+from streamjoin.codegen.jit import OnDemand
 from streamjoin.codegen.records import Array
 from streamjoin.engine import Engine, PerSide, Setup, Sink, Taken
 from streamjoin.intake.arrive import write_down
@@ -27,6 +29,7 @@ from streamjoin.plan.plan import Plan
 from streamjoin.results.small_push import SmallPush
 from streamjoin.threads.feed import FEEDS
 from streamjoin.threads.runtime import Local, Runtime
+from streamjoin.threads.worker import work
 from streamjoin.windows import FOREVER, SINCE_EVER
 
 FIRST_ROOM = 1 << 14  # tuples on a tape in the beginning
@@ -80,6 +83,11 @@ class Driver(Engine):
             Direct(plan, intake, side, tape.address) if not tape.blocks and Direct.serves(plan, side) else None
             for side, tape in enumerate(self.tapes)
         ]
+
+    @classmethod
+    def kernels(cls, plan: Plan, intake: Intake) -> list[OnDemand]:
+        protocol = act(ALGORITHMS[plan.algorithm].file)
+        return [scan_of(intake.shape(0).dims), protocol, write_down, work, *intake.kernels()]
 
     def _local(self, ways: tuple[int, int]) -> Local:
         """The segments and searches of a worker that has these ways of the tapes."""

@@ -13,7 +13,7 @@ from streamjoin.access.records import RAISED, TESTED, Probing, Stored
 from streamjoin.access.tape_kernels import position
 from streamjoin.algorithms.protocol import ALL, ARRIVAL, DROP, INSERT, MEET, PROBE, SEND, SHARE, Actions, Node
 from streamjoin.codegen.intrinsics import address_of, call, record_at, records_at, words_at
-from streamjoin.codegen.jit import inner, njit
+from streamjoin.codegen.jit import inner, njit, on_demand
 from streamjoin.threads.atomics import NAPS, SPINS, YIELDS, back_off, load_acquire, store_release
 from streamjoin.threads.eventcount import Eventcount, cancel_wait, notify, prepare_wait, wait
 from streamjoin.threads.records import RESULT_BLOCKS, RESULT_SIZE, Block, Status, Worker
@@ -32,7 +32,7 @@ FOR_REST = 100  # microseconds: the longest sleep of a driver that waits until a
 UNTIL_REST = SPINS + YIELDS + NAPS + 50  # rounds after which that driver returns to Python: 0.1 s
 
 
-@njit(nogil=True, cache=True)
+@on_demand
 def work(at):
     """Runs until there is a reason to return."""
     w = record_at(at, Worker)
