@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, settings
 import apart
 import report_text
 import spark_archive
-import tools_ready
 from profiles import SOAK
 from sessions import SETTINGS, prepare
 
@@ -33,7 +32,6 @@ os.environ.setdefault("POCL_CACHE_DIR", str(Path(os.environ["STREAMJOIN_CACHE"])
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 spark_archive.use()
-tools_ready.use()
 
 # "suite" is the same on every run; HYPOTHESIS_PROFILE=soak looks further, with new examples each time.
 _calm = [
@@ -85,12 +83,6 @@ def hang_up() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def soak() -> bool:
     return SOAK
-
-
-@pytest.fixture(scope="session")
-def circuit_tools() -> None:
-    """yosys and nextpnr need not be compiled by the first test that runs them."""
-    tools_ready.make()
 
 
 @pytest.fixture(scope="session")

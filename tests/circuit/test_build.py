@@ -19,7 +19,7 @@ from streamjoin.circuit.spec import Spec
 from streamjoin.cli import main
 from streamjoin.errors import CircuitError, OptionError, SchemaError
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("circuit_tools")]
+pytestmark = pytest.mark.slow
 
 SMALL = ["--on", "abs(r.x - s.x) <= 1", "--cores", "2", "--segment", "2", "--r", "x:int4", "--s", "x:int4"]
 

@@ -7,8 +7,6 @@ import pytest
 from profiles import soak_only
 from streamjoin.circuit.proof import CLAIMS, DEEPEST, Claim, design_of, prove
 
-pytestmark = pytest.mark.usefixtures("circuit_tools")
-
 LOSS, ONCE, SMALL_MARGIN, NO_CROSSING = CLAIMS
 
 

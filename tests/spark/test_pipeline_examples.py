@@ -75,8 +75,8 @@ def test_nearest_sensor(spark: Any, tmp_path: Path) -> None:
     wanted = {(row["event"], row["reading"], row["value"]) for row in sj.join(*sides, **script.OPTIONS).to_pylist()}
     assert any(reading is None for _, reading, _ in found) and any(reading is not None for _, reading, _ in found)
     assert found <= wanted
-    undecided = wanted - found  # the windows of the last events, which the watermark has not passed
-    assert len(undecided) < 50 and {event for event, _, _ in undecided} == set(range(500 - len(undecided), 500))
+    undecided = wanted - found  # some of the last events: the watermark has not passed what may still decide them
+    assert undecided and min(event for event, _, _ in undecided) > 450
 
 
 @pytest.mark.slow
