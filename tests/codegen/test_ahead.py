@@ -25,7 +25,7 @@ ahead.usable_cores = lambda: 2
 module = load_module({SOURCE!r})
 functions = [getattr(module, "f%d" % k) for k in range(5)]
 BEFORE
-expect(functions)
+expect(lambda: functions)
 assert functions[0](10) == 10  # now a helper begins, with the last one
 BETWEEN
 assert [f(10) for f in reversed(functions)] == [14, 13, 12, 11, 10]
@@ -104,3 +104,25 @@ def test_a_helper_ends_with_its_input_even_while_it_compiles(tmp_path: Path) -> 
         )
         process.stdin.close()
         assert process.wait(60) == 0
+
+
+def test_usual_arguments_are_those_of_joins() -> None:
+    """Else the helper would compile what nobody calls."""
+    script = """
+import pyarrow as pa
+import streamjoin as sj
+from streamjoin.codegen import jit
+from streamjoin.tables import first
+
+rows = pa.table({name: [i * step % 4999 for i in range(4_999)] for name, step in (("t", 1), ("x", 7), ("y", 11))})
+expected = []
+first.expect = lambda functions: expected.extend(functions())
+sj.join(rows, rows, on="abs(r.x - s.x) <= 3 AND abs(r.y - s.y) <= 30", within=500, time="t")
+usual = [function for function in expected if not isinstance(function, jit.OnDemand)]
+assert len(usual) == 6
+for function in usual:
+    assert list(function.overloads) == [jit._usual_types(function)], function
+assert all("_compiled" in vars(function) for function in expected if function not in usual)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr

@@ -88,7 +88,7 @@ class KernelFiles(_Cache):
                 return found
         return None
 
-    def kernel(self, sig: str, compile: Callable[[], Any], module: str) -> Kernel:
+    def kernel(self, sig: Any, compile: Callable[[], Any], module: str) -> Kernel:
         """What a helper needs to know of a signature; `compile` compiles it here."""
         target = cpu_target.target_context.codegen().magic_tuple()
 
@@ -187,9 +187,13 @@ def njit(
     *,
     cache: bool = False,
     compiler: type[Compiler] = WholeCompiler,
+    usual: Callable[[], tuple[Any, ...]] | None = None,
     **options: Any,
 ) -> Any:
-    """`numba.njit`; with `cache`, the machine code is kept for the next process."""
+    """`numba.njit`; with `cache`, the machine code is kept for the next process.
+
+    `usual` returns arguments of the types that nearly all calls have, for `expect`.
+    """
 
     def decorate(function: Callable[..., Any]) -> Any:
         made = numba.njit(pipeline_class=compiler, **options)(function)
@@ -197,6 +201,7 @@ def njit(
         if cache:
             made._cache = _files(function, str(sorted(options.items())))
             made._compilation_chain_init_hook = _nothing
+        made.usual = usual
         return made
 
     return decorate if function is None else decorate(function)
@@ -260,6 +265,31 @@ def on_demand(function: Callable[..., Any] | None = None, **options: Any) -> Any
     return decorate if function is None else decorate(function)
 
 
-def expect(functions: Iterable[OnDemand]) -> None:
-    """Names functions that are going to be called, in order, but what takes long to compile at the end: see `ahead`."""
-    AHEAD.expect(kernel for function in functions if (kernel := function.kernel) is not None)
+def expect(functions: Callable[[], Iterable[Any]]) -> None:
+    """Names functions that are going to be called, in order, but what takes long to compile at the end: see `ahead`.
+
+    Nobody asks for them where nothing is missing. Each has one signature, by address, or a `usual` one.
+    """
+    AHEAD.expect(lambda: (kernel for function in functions() if (kernel := _kernel(function)) is not None))
+
+
+def _kernel(function: Any) -> Kernel | None:
+    """What is to be compiled; None if its machine code is not kept, or is known already."""
+    if isinstance(function, OnDemand):
+        return function.kernel
+    files, types = function._cache, _usual_types(function)
+    if not isinstance(files, KernelFiles) or types in function.overloads:
+        return None
+    return files.kernel(types, lambda: function.compile(types), function.py_func.__module__)
+
+
+def compile_ahead(function: Any) -> None:
+    """Compiles a function for the signature that a call is expected to have."""
+    if isinstance(function, OnDemand):
+        function.address  # noqa: B018
+    else:
+        function.compile(_usual_types(function))
+
+
+def _usual_types(function: Any) -> tuple[Any, ...]:
+    return tuple(map(numba.typeof, function.usual()))

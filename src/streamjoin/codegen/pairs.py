@@ -45,7 +45,7 @@ ROWS, FIRST, FAULT, KEPT, KEY, ENDS = range(6)
 
 _BOUNDS = """
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@on_demand(error_model="numpy")
 def bounds(address):
     frame = words_at(address, {words})
     n, first = frame[{ROWS}], frame[{FIRST}]
@@ -63,7 +63,7 @@ def bounds(address):
 
 _TEST = """
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@on_demand(error_model="numpy")
 def test(address):
     frame = words_at(address, {words})
     begin, end, room = frame[{FIRST_PAIR}], frame[{PAIRS_END}], frame[{ROOM}]

@@ -25,6 +25,8 @@ Array = npt.NDArray[Any]
 
 Word = Annotated[int, np.int64]
 Address = Annotated[int, np.int64]
+WORDS: Array = np.empty(0, np.int64)  # of the types of arguments, see `jit.njit`
+KEYS: Array = np.empty(0, np.uint32)
 PerSide = Annotated[npt.NDArray[np.int64], (np.int64, 2)]  # of r, of s
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from streamjoin.codegen.intrinsics import doubles_at, keys_at, words_at
 from streamjoin.codegen.jit import inner, njit
-from streamjoin.codegen.records import Address, Array, Record, Word, address
+from streamjoin.codegen.records import KEYS, WORDS, Address, Array, Record, Word, address
 from streamjoin.plan.shape import Axis
 from streamjoin.plan.statistics import Values
 
@@ -89,7 +89,7 @@ def _add(keys, column, begin, count):
             keys[i] += np.int64(step(values[begin + i], low, scale, most)) << left
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, usual=lambda: (Digits.array(1), 0, 0, True, 0, WORDS, WORDS))
 def make_keys(columns, begin, end, packed, shift, words, counts):
     """Puts together the keys of rows; counts their highest bits; returns whether they are in order already.
 
@@ -133,7 +133,7 @@ def _read(values, column, order, begin, count):
                 values[i] = numbers[begin + i]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, usual=lambda: (KEYS, KEYS, Digits.array(1), 0, 0, 0, KEYS))
 def end_keys(starts, order, columns, bits, begin, end, out):
     """Where the intervals end that begin at some keys: the same cell, another place on the axis."""
     column, values = columns[0], np.empty(BLOCK)
@@ -160,7 +160,7 @@ def places_of(columns, order, begin, end, out):
                 out[first + i] = values[i] * scale
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, usual=lambda: (Digits.array(1), Digits.array(1), 0, 0))
 def widest(lows, highs, begin, end):
     """From how many steps to the next does an interval go at most?"""
     wide = np.int64(0)

@@ -39,7 +39,7 @@ def prepare(program: PairProgram, side: str, table: pa.Table, window: tuple[Arra
     n, ends = table.num_rows, program.ends[side]
     rows, key = room(n, np.uint32), room(n if program.keyed else 0, np.uint32)
     computed = [room(n) for _ in ends]
-    bounds = program.bounds(side).bounds
+    bounds = program.bounds(side).bounds.compiled
 
     def compute(begin: int, end: int) -> int:
         fault = np.zeros(FAULT_WORDS, np.int64)

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from streamjoin.codegen.jit import inner, njit
-from streamjoin.codegen.records import Array
+from streamjoin.codegen.records import KEYS, WORDS, Array
 from streamjoin.plan.shape import Axis
 from streamjoin.plan.statistics import Values
 from streamjoin.tables.crew import Crew
@@ -56,7 +56,7 @@ def _places(words, begin, end, shift, counts):
     return True
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, usual=lambda: (WORDS, WORDS, WORDS, 0, 0, 0, 0, KEYS, KEYS))
 def sort_words(words, other, starts, first, last, bits, digit, keys, order):
     """Sorts packed words of buckets first..last-1 by the lowest bits of their keys; the other array is room for that.
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from streamjoin.access.inequality import FAN_OUT, at_most, lowest_bit, next_place
 from streamjoin.codegen.jit import inner, njit
-from streamjoin.codegen.records import Record, Word
+from streamjoin.codegen.records import KEYS, Record, Word
 from streamjoin.tables import lanes
 from streamjoin.tables.lanes import LANES, store_rising, store_same
 
@@ -78,7 +78,7 @@ def behind_inside(keys, place, high, most):
     return first_above(keys, high, place, most)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", usual=lambda: (KEYS, KEYS, KEYS, Cursor.new(), KEYS, KEYS))
 def scan(starts, ends, others, cursor, out, out_others):
     """The others whose starts lie inside own intervals, moved by an offset. Done when the position is the last."""
     most, last, offset, strict = cursor.others, cursor.last, cursor.offset, cursor.strict

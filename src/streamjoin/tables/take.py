@@ -6,7 +6,7 @@ import numpy as np
 
 from streamjoin.codegen.intrinsics import bytes_at, halves_at, keys_at, words_at
 from streamjoin.codegen.jit import njit
-from streamjoin.codegen.records import Address, Record, Word
+from streamjoin.codegen.records import KEYS, Address, Record, Word
 
 WIDTHS = (1, 2, 4, 8)  # bytes
 
@@ -19,7 +19,7 @@ class Move(Record):
     target: Address
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, usual=lambda: (Move.array(1), KEYS, 0))
 def take_values(moves, positions, first):
     """Writes the columns' values at these positions to their targets, from a row on."""
     n = len(positions)

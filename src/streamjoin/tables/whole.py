@@ -31,6 +31,7 @@ from streamjoin.results.reduce import count_pairs, mark, take_by_time
 from streamjoin.results.rows import side_by_side
 from streamjoin.results.selected import Assembly, beside, needed
 from streamjoin.tables.crew import Crew, PerThread
+from streamjoin.tables.first import expect_kernels
 from streamjoin.tables.gather import Piece, ResultRows, Tuples, in_order, rows_in_order
 from streamjoin.tables.layout import Layout, lay_out
 from streamjoin.tables.memory import room
@@ -72,6 +73,7 @@ class Prepared:
 def prepared(plan: Plan, tables: Both, workers: Crew) -> Prepared:
     """Intervals, key hashes and windows of all rows, and a sample of them."""
     program = plan.pair_program
+    expect_kernels(program)
     window = places(plan.window, *(times_of(plan, side, table) for side, table in enumerate(tables)))
 
     def dimensions(r: Side, s: Side) -> tuple[Dimension, ...]:
@@ -141,9 +143,7 @@ class WholeJoin:
         """The exact test of candidates in such a form, compiled."""
         window = ANYWHERE if not self._windowed else SAME_WIDTH if self._window.until is None else EACH
         with self._timed("compile"), compiling(self.program):
-            test: Test = self.program.test(window, form).test
-            if not test.overloads:
-                test.compile("int64(int64)")
+            test: Test = self.program.test(window, form).test.compiled
         return test
 
     def numbers(self) -> Pairs:
