@@ -45,13 +45,15 @@ def _for_keys(analysis: Analysis) -> str:
 
 def _for_bands(analysis: Analysis) -> str:
     bands = len(analysis.dimensions)
-    return (
-        f"{bands} band key{'s' * (bands > 1)}{_behind(analysis)}: runs ordered by bin" if _known_width(analysis) else ""
-    )
+    if _known_width(analysis):
+        return f"{bands} band key{'s' * (bands > 1)}{_behind(analysis)}: runs ordered by bin"
+    if _inequalities_behind_keys(analysis):
+        return f"{_inequalities(bands)}{_behind(analysis)}: runs ordered by bin, also where many tuples have one key"
+    return ""
 
 
 def _for_trees(analysis: Analysis) -> str:
-    if not analysis.dimensions or _known_width(analysis):
+    if not analysis.dimensions or _known_width(analysis) or _inequalities_behind_keys(analysis):
         return ""
     return f"inequalities, or intervals of any length{_behind(analysis)}: ordered runs with trees of minima"
 
@@ -59,6 +61,16 @@ def _for_trees(analysis: Analysis) -> str:
 def _behind(analysis: Analysis) -> str:
     keys = len(analysis.equalities)
     return f" behind {keys} equality key{'s' * (keys > 1)}" if keys else ""
+
+
+def _inequalities(count: int) -> str:
+    return f"{count} inequalities" if count > 1 else "1 inequality"
+
+
+def _inequalities_behind_keys(analysis: Analysis) -> bool:
+    """Only keys can divide the tuples, and then an order by the inequalities serves those of a frequent key."""
+    two_sided = any(dimension.two_sided for dimension in analysis.dimensions)
+    return bool(analysis.equalities and analysis.dimensions) and not two_sided
 
 
 def _known_width(analysis: Analysis) -> bool:
@@ -114,6 +126,7 @@ ACCESSES = {
             by_box=True,
             sorts_batches=True,
         ),
+        Access("hash", "hash", _key_missing, _for_keys, price=prices.of_hash, dims=lambda program: 0, by_key=True),
         Access(
             "tree",
             "tree.index",
@@ -136,7 +149,6 @@ ACCESSES = {
             whole=True,
             gives_way="tree",
         ),
-        Access("hash", "hash", _key_missing, _for_keys, price=prices.of_hash, dims=lambda program: 0, by_key=True),
     )
 }
 (WHOLE,) = (row.name for row in ACCESSES.values() if row.whole)

@@ -123,7 +123,7 @@ class Algorithm:
     topology: Callable[[int, int], Topology] = chain
     spread: Callable[[int, int], Spread] = crossing
     engine: str = THREADS
-    accesses: tuple[str, ...] = ("scan", "tree", "band", "hash")  # how its windows can be searched
+    accesses: tuple[str, ...] = ("scan", "hash", "tree", "band")  # how its windows can be searched
     feed: str = DEALT
     rectangular: bool = False  # takes layout=
     scans: str = ""  # why its windows are scanned, if they can only be that
