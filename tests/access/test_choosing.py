@@ -98,8 +98,8 @@ def with_a_frequent_key(table: pa.Table, seed: int) -> pa.Table:
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 def test_a_frequent_key_beside_an_inequality(workers: int) -> None:
-    both = [with_a_frequent_key(rows(side, seed), seed) for seed, side in enumerate("rs")]
-    assert compared(*both, f"r.k = s.k AND r.x > s.a + {19 * N}", workers) in ("band", "tree", "band and tree")
+    left, right = (with_a_frequent_key(rows(side, seed), seed) for seed, side in enumerate("rs"))
+    assert compared(left, right, f"r.k = s.k AND r.x > s.a + {19 * N}", workers) in ("band", "tree", "band and tree")
 
 
 @pytest.mark.parametrize("case", ["overlap", "band"])
