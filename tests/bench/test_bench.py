@@ -242,7 +242,7 @@ def test_cold_in_miniature() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("peers")
 def test_watching_in_miniature() -> None:
-    words = ("--window", "2 seconds", "--rate", "4000", "--rounds", "2")
+    words = ("--window", "2 seconds", "--rate", "4000", "--rounds", "2", "--seconds", "0.1")
     answer = figures("bench", "watch", *words)
     assert {"slower_by", "cpu_beside", "rate_per_stream"} <= set(answer) and len(answer["quartiles"]) == 3
 

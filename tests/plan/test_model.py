@@ -18,7 +18,7 @@ import streamjoin as sj
 from streamjoin.access.prices import Costs, Price
 from streamjoin.algorithms import ALGORITHMS, NAMES, PARALLEL
 from streamjoin.errors import OptionError
-from streamjoin.plan import Stay, Task, choose
+from streamjoin.plan import Retention, Task, choose
 from streamjoin.plan import choice as choosing
 from streamjoin.plan import costs as costing
 from streamjoin.plan import formulas as model
@@ -34,23 +34,23 @@ COSTS = Costs(
     band=Price(probe=0.55e-6, insert=0.3e-6, result=25e-9),
     hash=Price(probe=0.11e-6, insert=0.05e-6, result=0.11e-6),
 )
-FIFTEEN_MINUTES = Stay(900, 900)
+FIFTEEN_MINUTES = Retention(900, 900)
 
 rates = st.floats(1, 1e6)
 lengths = st.floats(0.001, 1e5)
-loads = st.builds(lambda r, s, t, u: load_of(r, s, Stay(t, u)), rates, rates, lengths, lengths)
+loads = st.builds(lambda r, s, t, u: load_of(r, s, Retention(t, u)), rates, rates, lengths, lengths)
 
 
 def chosen(task: Task, cores: int = 16, **wish: object) -> choosing.Choice:
     return choose(task, cores, Wish(**wish), COSTS)  # type: ignore[arg-type]
 
 
-def scan(rate: float | None, stay: Stay | None = FIFTEEN_MINUTES) -> Task:
-    return Task("scan", stay, rate, rate)
+def scan(rate: float | None, retention: Retention | None = FIFTEEN_MINUTES) -> Task:
+    return Task("scan", retention, rate, rate)
 
 
 def test_figure_6_bandwidth_and_degree() -> None:
-    load = load_of(2100, 2100, Stay(300, 300))
+    load = load_of(2100, 2100, Retention(300, 300))
     assert model.max_bandwidth(load, HIT_RATE) == pytest.approx(2 * 2100**2 * 300 * HIT_RATE) == pytest.approx(9525.6)
     assert model.offered_bandwidth(1, 2, PAPER, HIT_RATE) == pytest.approx(3100)
     assert model.offered_bandwidth(1, 4, PAPER, HIT_RATE) == pytest.approx(6200)
@@ -78,7 +78,7 @@ def test_expression_7_is_the_mean_over_the_segment() -> None:
 
 
 def test_expression_9_is_8_without_the_papers_p() -> None:
-    load = load_of(2500, 2500, Stay(300, 300))
+    load = load_of(2500, 2500, Retention(300, 300))
     for m, n in model.layouts(12):
         assert model.grid_latency(load, m, n, PAPER) == pytest.approx(2500 * PAPER * 300 * (m + n) / (4 * m * n))
     square = model.grid_latency(load, 3, 3, PAPER)
@@ -98,31 +98,31 @@ def test_expression_9_is_8_without_the_papers_p() -> None:
 def test_latency_with_the_way_is_near_what_the_paper_measured(
     rate_r: float, rate_s: float, layout: tuple[int, int], measured: float
 ) -> None:
-    load = load_of(rate_r, rate_s, Stay(300, 300))
+    load = load_of(rate_r, rate_s, Retention(300, 300))
     node = model.node_of(load, "grid", layout)
     assert model.latency(node, Price(PAPER)) == pytest.approx(measured, rel=0.25)
 
 
 def test_figure_9_a_rectangle_for_streams_of_different_rates() -> None:
-    load = load_of(1000, 3000, Stay(300, 300))
+    load = load_of(1000, 3000, Retention(300, 300))
     assert model.best_layout(load, 15) == (3, 5)
     assert model.grid_latency(load, 3, 5, PAPER) < model.grid_latency(load, 4, 4, PAPER)
 
 
 def test_handshake_latency() -> None:
-    assert model.handshake_latency_bound(Stay(200, 200)) == 100  # LLHJ 3.2
-    assert model.handshake_latency_bound(Stay(200, 100)) == pytest.approx(66.67, abs=0.01)
+    assert model.handshake_latency_bound(Retention(200, 200)) == 100  # LLHJ 3.2
+    assert model.handshake_latency_bound(Retention(200, 100)) == pytest.approx(66.67, abs=0.01)
     assert model.handshake_latency_bound(FIFTEEN_MINUTES) == 450
-    assert model.handshake_latency_bound(Stay(0, 0)) == 0
+    assert model.handshake_latency_bound(Retention(0, 0)) == 0
 
 
-@pytest.mark.parametrize("stay", [Stay(200, 200), Stay(200, 100), Stay(3, 900)])
-def test_handshake_mean_is_that_over_all_meeting_points(stay: Stay) -> None:
+@pytest.mark.parametrize("retention", [Retention(200, 200), Retention(200, 100), Retention(3, 900)])
+def test_handshake_mean_is_that_over_all_meeting_points(retention: Retention) -> None:
     alpha = (np.arange(100_000) + 0.5) / 100_000
-    travelled_r, travelled_s = alpha * stay.r, (1 - alpha) * stay.s  # LLHJ (1) and (2)
+    travelled_r, travelled_s = alpha * retention.r, (1 - alpha) * retention.s  # LLHJ (1) and (2)
     since_the_later = np.minimum(travelled_r, travelled_s)
-    assert model.handshake_latency(stay) == pytest.approx(since_the_later.mean(), rel=1e-4)
-    assert model.handshake_latency_bound(stay) == pytest.approx(since_the_later.max(), rel=1e-3)
+    assert model.handshake_latency(retention) == pytest.approx(since_the_later.mean(), rel=1e-4)
+    assert model.handshake_latency_bound(retention) == pytest.approx(since_the_later.max(), rel=1e-3)
 
 
 @given(loads, st.integers(1, 48))
@@ -135,13 +135,13 @@ def test_the_best_layout_has_the_lowest_latency(load: Load, workers: int) -> Non
 
 @given(rates, lengths, st.integers(1, 48))
 def test_equal_streams_want_the_squarest_layout(rate: float, length: float, workers: int) -> None:
-    m, n = model.best_layout(load_of(rate, rate, Stay(length, length)), workers)
+    m, n = model.best_layout(load_of(rate, rate, Retention(length, length)), workers)
     assert m + n == min(a + b for a, b in model.layouts(workers))
 
 
 @given(rates, rates, lengths, st.floats(1, 10))
 def test_the_degree_grows_with_the_rate(rate_r: float, rate_s: float, length: float, factor: float) -> None:
-    slow, fast = (load_of(rate_r * f, rate_s, Stay(length, length)) for f in (1, factor))
+    slow, fast = (load_of(rate_r * f, rate_s, Retention(length, length)) for f in (1, factor))
     assert model.optimal_degree(slow, PAPER) <= model.optimal_degree(fast, PAPER)
 
 
@@ -154,14 +154,14 @@ def test_the_degree_is_the_fewest_workers_that_offer_enough(load: Load) -> None:
 
 @given(st.integers(1, 64), lengths, lengths, st.booleans())
 def test_at_the_sustainable_rate_all_workers_are_busy(workers: int, r: float, s: float, by_rows: bool) -> None:
-    stay = Stay(r, s, by_rows)
-    rate = model.sustainable_rate(workers, PAPER, stay)
-    assert load_of(rate, rate, stay).comparisons * PAPER == pytest.approx(workers)
+    retention = Retention(r, s, by_rows)
+    rate = model.sustainable_rate(workers, PAPER, retention)
+    assert load_of(rate, rate, retention).comparisons * PAPER == pytest.approx(workers)
 
 
 @given(rates, rates, lengths)
 def test_either_stream_is_the_later_one_as_often_in_equal_windows(r: float, s: float, length: float) -> None:
-    assert load_of(r, s, Stay(length, length)).later_r == pytest.approx(0.5)
+    assert load_of(r, s, Retention(length, length)).later_r == pytest.approx(0.5)
 
 
 @given(loads, st.integers(1, 16), st.floats(0, 1e-4))
@@ -174,7 +174,7 @@ def test_workers_of_any_topology_do_the_same_comparisons(load: Load, workers: in
 
 
 def test_a_stripe_piles_up_only_where_a_turn_is_too_much() -> None:
-    calm, near = (load_of(rate, rate, Stay(300, 300)) for rate in (1000, 2500))
+    calm, near = (load_of(rate, rate, Retention(300, 300)) for rate in (1000, 2500))
     for load, waits in ((calm, False), (near, True)):
         node = model.node_of(load, "grid", (3, 3))
         dealt_singly, in_stripes = (model.latency(node, Price(PAPER), stripe=x) for x in (1, 2048))
@@ -185,19 +185,19 @@ def test_a_stripe_piles_up_only_where_a_turn_is_too_much() -> None:
 
 def test_different_windows_on_each_side() -> None:
     """lower <= s.time - r.time <= upper: an r waits for s as long as `upper`, an s for r as long as -`lower`."""
-    stay = asked(sj.interval("-10 min", "5 min")).window("us").retention
-    assert stay == Stay(300, 600)
-    load = load_of(100, 200, stay)
+    retention = asked(sj.interval("-10 min", "5 min")).window("us").retention
+    assert retention == Retention(300, 600)
+    load = load_of(100, 200, retention)
     assert load.comparisons == 100 * (200 * 600) + 200 * (100 * 300)
     assert load.later_r == pytest.approx(2 / 3)
 
 
 def test_stay_of_every_window() -> None:
-    assert asked("2 s").window("ns").retention == Stay(2, 2)
-    assert asked(sj.interval("1 s", "10 s")).window("us").retention == Stay(10, 0)
-    assert asked(sj.last(r=500, s=1000)).window(None).retention == Stay(500, 1000, by_rows=True)
-    assert asked(sj.tumbling("1 minute")).window("us").retention == Stay(60, 60)
-    assert asked(sj.tumbling(rows=100)).window(None).retention == Stay(100, 100, by_rows=True)
+    assert asked("2 s").window("ns").retention == Retention(2, 2)
+    assert asked(sj.interval("1 s", "10 s")).window("us").retention == Retention(10, 0)
+    assert asked(sj.last(r=500, s=1000)).window(None).retention == Retention(500, 1000, by_rows=True)
+    assert asked(sj.tumbling("1 minute")).window("us").retention == Retention(60, 60)
+    assert asked(sj.tumbling(rows=100)).window(None).retention == Retention(100, 100, by_rows=True)
     assert asked(500).window("int").retention is None
 
 
@@ -233,7 +233,7 @@ def test_streams_of_different_rates_are_told_apart() -> None:
 def test_scans_go_where_the_latency_is_lower() -> None:
     """A chain divides a scan by all workers; a grid has shorter ways, which matters if the scans are short."""
     assert chosen(scan(5000)).algorithm == "low_latency"
-    short = scan(500_000, Stay(0.02, 0.02))
+    short = scan(500_000, Retention(0.02, 0.02))
     assert chosen(short).algorithm == "grid"
     slow = replace(COSTS, hop=1e-9)
     assert choose(short, 16, costs=slow).algorithm == "low_latency"
@@ -241,16 +241,16 @@ def test_scans_go_where_the_latency_is_lower() -> None:
 
 def test_a_grid_is_chosen_only_if_it_beats_the_chain() -> None:
     for rate, length in ((5e5, 0.02), (1e6, 0.005), (3000, 900), (20_000, 60)):
-        task = scan(rate, Stay(length, length))
-        case = choosing._Case(task, load_of(rate, rate, Stay(length, length)), COSTS, 16)
+        task = scan(rate, Retention(length, length))
+        case = choosing._Case(task, load_of(rate, rate, Retention(length, length)), COSTS, 16)
         grid, chain = case.fitting("grid", 2), case.fitting("low_latency", 2)
         assert chosen(task).algorithm == ("grid" if grid.latency < chain.latency else "low_latency")
 
 
 def test_indexes_are_kept_once_as_long_as_the_probes_can_be_carried() -> None:
-    some = chosen(Task("hash", Stay(60, 60), 3e6, 3e6))
+    some = chosen(Task("hash", Retention(60, 60), 3e6, 3e6))
     assert some.algorithm == "biclique" and some.workers == 2 and "one index" in some.reasons[1]
-    many = chosen(Task("hash", Stay(60, 60), 1e7, 1e7))
+    many = chosen(Task("hash", Retention(60, 60), 1e7, 1e7))
     assert many.algorithm == "grid" and "4.0 entries per tuple" in many.reasons[1]
 
 
@@ -284,7 +284,7 @@ def test_a_named_algorithm_gets_all_cores_if_rates_are_unknown(algorithm: str) -
 
 def test_handshake_says_how_long_it_takes() -> None:
     assert any("up to 450 s" in reason for reason in chosen(scan(5000), algorithm="handshake").reasons)
-    rows = Task("scan", Stay(1e7, 1e7, by_rows=True), 1e4, 1e4)
+    rows = Task("scan", Retention(1e7, 1e7, by_rows=True), 1e4, 1e4)
     assert any("up to 500 s" in reason for reason in chosen(rows, algorithm="handshake").reasons)
 
 
@@ -327,14 +327,14 @@ def test_a_rate_is_a_number(rate: float) -> None:
     st.sampled_from(["scan", "sorted", "tree", "band", "hash"]),
     st.one_of(st.none(), st.floats(0, 1e8)),
     st.one_of(st.none(), st.floats(0, 1e8)),
-    st.builds(Stay, st.floats(0, 1e6), st.floats(0, 1e6), st.booleans()),
+    st.builds(Retention, st.floats(0, 1e6), st.floats(0, 1e6), st.booleans()),
     st.integers(1, 12),
     st.sampled_from(NAMES),
 )
 def test_every_choice_is_consistent(
-    access: str, r: float | None, s: float | None, stay: Stay, cores: int, algorithm: str
+    access: str, r: float | None, s: float | None, retention: Retention, cores: int, algorithm: str
 ) -> None:
-    choice = choose(Task(access, stay, r, s), cores, Wish(algorithm), COSTS)
+    choice = choose(Task(access, retention, r, s), cores, Wish(algorithm), COSTS)
     assert choice.workers == choice.layout[0] * choice.layout[1]
     assert choice.workers <= cores or ALGORITHMS[choice.algorithm].degree, "join cores are none of the machine"
     assert choice.algorithm == algorithm or algorithm == "auto"

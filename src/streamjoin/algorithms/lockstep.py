@@ -167,13 +167,13 @@ class Chain:
 
 def chain_of(window: Window, cores: int) -> Chain:
     """The chain for a window. It is no longer than the smaller side's window: a core holds a tuple of each side."""
-    stay = window.retention
-    if not (window.by_rows and window.by_arrival) or stay is None:
+    retention = window.retention
+    if not (window.by_rows and window.by_arrival) or retention is None:
         raise WindowError(
             f'the windows of algorithm="lockstep" are shift registers, within=sj.last(n), not {window.describe()}; use '
             'algorithm="handshake" for it'
         )
-    rows = int(stay.r), int(stay.s)
+    rows = int(retention.r), int(retention.s)
     for side, count in zip("rs", rows, strict=True):
         if count > MOST_ROWS:
             raise WindowError(

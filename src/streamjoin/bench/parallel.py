@@ -20,7 +20,7 @@ from streamjoin.bench.harness import Case, FilledJoin, Harness, drain
 from streamjoin.machine import machine, usable_cores
 from streamjoin.papers import BAND, Source
 from streamjoin.plan.formulas import (
-    Stay,
+    Retention,
     grid_latency,
     handshake_latency,
     handshake_latency_bound,
@@ -133,16 +133,16 @@ def _sustained(
 ) -> dict[str, Any]:
     """The highest rate that two workers keep up with, beside the model's."""
     length = parse_duration(window) / 1e9
-    stay = Stay(length, length)
+    retention = Retention(length, length)
     found: dict[str, Any] = {}
     for algorithm in PARALLEL:
         best = bisect(Case(algorithm, 2, "scan", window, rate), seconds, 0.05, report)
         runs.append(best)
         held = best["filled_for_rate"]
-        load = load_of(held, held, stay)
+        load = load_of(held, held, retention)
         found[algorithm] = {
             "rate_per_stream": held,
-            "model_rate": sustainable_rate(2, 1 / bare, stay),
+            "model_rate": sustainable_rate(2, 1 / bare, retention),
             "max_bandwidth": max_bandwidth(load, HIT_RATE),
             "offered_bandwidth": offered_bandwidth(1, 2, 1 / bare, HIT_RATE),
             "window_tuples": best["window_tuples"],
@@ -193,9 +193,9 @@ def _latency(
 ) -> dict[str, Any]:
     """Latencies at half the rate that is sustained with batches of four, in real time."""
     length = parse_duration(window) / 1e9
-    stay = Stay(length, length)
+    retention = Retention(length, length)
     workers = max(2, usable_cores())
-    guess = sustainable_rate(workers, 1 / bare, stay) / 2
+    guess = sustainable_rate(workers, 1 / bare, retention) / 2
     harness = Harness(Case("low_latency", workers, "scan", window, guess, batch=SMALL_BATCH, push=SMALL_BATCH))
     taken, _ = harness.run(seconds / 2)
     harness.close()
@@ -214,10 +214,10 @@ def _latency(
         averages[algorithm] = latency["avg"]
         runs.append(_described(harness, rate, compared / spent) | {"latency_ms": latency, "results": results})
         report(f"{algorithm}, {rate:,.0f}/s, {window}: latency in ms {_short(latency)}")
-    load = load_of(rate, rate, stay)
+    load = load_of(rate, rate, retention)
     found["model"] = {
-        "handshake_bound_ms": handshake_latency_bound(stay) * 1000,
-        "handshake_avg_many_nodes_ms": handshake_latency(stay) * 1000,
+        "handshake_bound_ms": handshake_latency_bound(retention) * 1000,
+        "handshake_avg_many_nodes_ms": handshake_latency(retention) * 1000,
         "handshake_avg_these_nodes_ms": handshake_average(workers, length) * 1000,
         "grid_avg_ms": grid_latency(load, 1, workers, 1 / bare) * 1000,
     }
@@ -274,8 +274,8 @@ def _order(seconds: float, rate: float, window: str, report: Report) -> dict[str
     spread = {name: np.percentile(values, [25, 75]).tolist() for name, values in ratios.items()}
     report(f"punctuations cost {cost['punctuations']:.1%}, order {cost['ordered']:.1%}, at most {buffered:,} buffered")
     length = parse_duration(window) / 1e9
-    stay = Stay(length, length)
-    waiting = max_bandwidth(load_of(rate, rate, stay), HIT_RATE) * handshake_latency_bound(stay)
+    retention = Retention(length, length)
+    waiting = max_bandwidth(load_of(rate, rate, retention), HIT_RATE) * handshake_latency_bound(retention)
     return {
         "cost": cost,
         "cost_quartiles": spread,

@@ -5,4 +5,4 @@ What the documentation shows by this name, docs/model.md, is here; the rest is i
 
 from streamjoin.plan.choice import Task as Task
 from streamjoin.plan.choice import choose as choose
-from streamjoin.windows.window import Stay as Stay
+from streamjoin.windows.window import Retention as Retention

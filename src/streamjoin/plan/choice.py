@@ -13,7 +13,7 @@ from streamjoin.plan.costs import calibrated
 from streamjoin.plan.formulas import (
     Layout,
     Load,
-    Stay,
+    Retention,
     best_layout,
     busy,
     handshake_latency_bound,
@@ -33,7 +33,7 @@ class Task:
     """What is to be joined, as far as it is known. `boxes`: does a scan have any?"""
 
     access: str
-    stay: Stay | None
+    retention: Retention | None
     rate_r: float | None = None
     rate_s: float | None = None
     boxes: bool = True
@@ -144,7 +144,7 @@ def choose(task: Task, cores: int, wish: Wish = ANYTHING, costs: Costs | None = 
         why = "one worker was asked for" if workers == 1 and algorithm == SEQUENTIAL else alone[0]
         return Choice(algorithm, 1, (1, 1), (why,))
     if algorithm != AUTO and (row := ALGORITHMS[algorithm]).degree is not None:
-        count, why = _by_windows(row, task.stay, workers)
+        count, why = _by_windows(row, task.retention, workers)
         return Choice(algorithm, count, (1, count), (why,))
     load = _load(task)
     reasons: list[str] = []
@@ -160,11 +160,11 @@ def choose(task: Task, cores: int, wish: Wish = ANYTHING, costs: Costs | None = 
     return Choice(name, count, layout, tuple(reasons))
 
 
-def _by_windows(row: Algorithm, stay: Stay | None, workers: int | str) -> tuple[int, str]:
+def _by_windows(row: Algorithm, retention: Retention | None, workers: int | str) -> tuple[int, str]:
     """The workers of an algorithm whose number depends on the windows alone, and why."""
     count = workers if isinstance(workers, int) else 1
-    if row.degree is not None and stay is not None and not isinstance(workers, int):
-        count = row.degree(stay.r, stay.s)
+    if row.degree is not None and retention is not None and not isinstance(workers, int):
+        count = row.degree(retention.r, retention.s)
     return count, f"{row.name}: {row.shape.format(rows=1, columns=count, workers=count)}"
 
 
@@ -193,11 +193,11 @@ def _with_rates(
         ]
         best = _compared(case, rivals, reasons)
     if ALGORITHMS[best.algorithm].pushed:
-        bound = _seconds(handshake_latency_bound(_stay(case.load)))
+        bound = _seconds(handshake_latency_bound(_retention(case.load)))
         reasons.append(f"{best.algorithm} finds a result after up to {bound}")
     much = best.busy * max(1.0, best.workers / case.cores)
     if much > 1:
-        timed = case.scans and case.task.stay is not None and not case.task.stay.by_rows
+        timed = case.scans and case.task.retention is not None and not case.task.retention.by_rows
         share = math.sqrt(1 / much) if timed else 1 / much
         reasons.append(f"this sustains about {_percent(share)} of these rates: pushes will wait")
     return best.algorithm, best.layout
@@ -221,7 +221,7 @@ def _compared(case: _Case, rivals: list[_Option], reasons: list[str]) -> _Option
         best = min(rivals, key=lambda option: (option.busy > 1, option.workers, option.busy))
         does = [f"{one} {_indexes(case.load, one)}, {_percent(one.busy)}" for one in rivals]
         reasons.append(f"{best.algorithm}: its workers are {_percent(best.busy)} busy; {', '.join(does)}")
-    bound = _seconds(handshake_latency_bound(_stay(case.load)))
+    bound = _seconds(handshake_latency_bound(_retention(case.load)))
     never = [f"{row.name} ({row.why_not.format(bound=bound)})" for row in reversed(ALGORITHMS.values()) if row.why_not]
     reasons.append(f"never by itself: {', '.join(never)}")
     return best
@@ -238,7 +238,7 @@ def _without_rates(
     task: Task, algorithm: str, workers: int | str, layout: Layout | str, cores: int, reasons: list[str]
 ) -> tuple[str, Layout]:
     """All cores for an algorithm that the user named, otherwise one worker. A layout assumes equal streams."""
-    timed = task.stay is not None
+    timed = task.retention is not None
     why = "no rate given" if timed else "integer times have no unit"
     if algorithm == AUTO and workers == "auto":
         change = "rate= or workers=" if timed else "workers="
@@ -253,7 +253,7 @@ def _without_rates(
         reasons.append(f"{why}: {algorithm}, which {ALGORITHMS[algorithm].divides} whatever they are")
     elif workers == "auto":
         reasons.append(f"{why}: a worker for every core, {_cores(cores)}")
-    rows = task.stay if task.stay is not None and task.stay.by_rows else Stay(1, 1)
+    rows = task.retention if task.retention is not None and task.retention.by_rows else Retention(1, 1)
     equal = Load(1, 1, rows.r, rows.s)
     return algorithm, (best_layout(equal, count) if ALGORITHMS[algorithm].rectangular else (1, count))
 
@@ -288,14 +288,14 @@ def _load(task: Task) -> Load | None:
     for side, rate in (("r", task.rate_r), ("s", task.rate_s)):
         if rate is not None and not 0 <= rate < math.inf:
             raise OptionError(f"the rate of {side}, {rate}, is not a number of tuples per second")
-    if task.stay is None or task.rate_r is None or task.rate_s is None:
+    if task.retention is None or task.rate_r is None or task.rate_s is None:
         return None
-    return load_of(task.rate_r, task.rate_s, task.stay)
+    return load_of(task.rate_r, task.rate_s, task.retention)
 
 
-def _stay(load: Load) -> Stay:
+def _retention(load: Load) -> Retention:
     """How long tuples stay, in seconds, also for windows of rows."""
-    return Stay(
+    return Retention(
         load.window_r / load.rate_r if load.rate_r else 0.0, load.window_s / load.rate_s if load.rate_s else 0.0
     )
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from streamjoin.access.prices import Price
 from streamjoin.algorithms import ALGORITHMS, Spread
-from streamjoin.windows.window import Stay as Stay
+from streamjoin.windows.window import Retention as Retention
 
 Layout = tuple[int, int]
 
@@ -47,15 +47,15 @@ class Load:
         return self.rate_r * self.window_s / self.comparisons if self.comparisons else 0.5
 
 
-def load_of(rate_r: float, rate_s: float, stay: Stay) -> Load:
+def load_of(rate_r: float, rate_s: float, retention: Retention) -> Load:
     """The steady state.
 
-    >>> load_of(2100, 2100, Stay(300, 300))
+    >>> load_of(2100, 2100, Retention(300, 300))
     Load(rate_r=2100, rate_s=2100, window_r=630000, window_s=630000)
     """
-    if stay.by_rows:
-        return Load(rate_r, rate_s, stay.r, stay.s)
-    return Load(rate_r, rate_s, rate_r * stay.r, rate_s * stay.s)
+    if retention.by_rows:
+        return Load(rate_r, rate_s, retention.r, retention.s)
+    return Load(rate_r, rate_s, rate_r * retention.r, rate_s * retention.s)
 
 
 def max_bandwidth(load: Load, hit_rate: float) -> float:
@@ -71,19 +71,19 @@ def offered_bandwidth(m: int, n: int, comparison: float, hit_rate: float) -> flo
 def optimal_degree(load: Load, comparison: float) -> int:
     """N_opt of 3.3.3: the fewest workers whose offered bandwidth (6) reaches the maximum (4); p cancels.
 
-    >>> optimal_degree(load_of(2100, 2100, Stay(300, 300)), 3.6e-6 / 1550)  # figure 6: 1,550 results/s per worker
+    >>> optimal_degree(load_of(2100, 2100, Retention(300, 300)), 3.6e-6 / 1550)  # figure 6: 1,550 results/s per worker
     7
     """
     return max(1, math.ceil(load.comparisons * comparison * (1 - 1e-12)))
 
 
-def sustainable_rate(workers: int, comparison: float, stay: Stay) -> float:
+def sustainable_rate(workers: int, comparison: float, retention: Retention) -> float:
     """Tuples per second on each of two equally fast streams at which workers do exactly the comparisons needed.
 
     lambda^2 (T_r + T_s) = N / T_on for windows of time, lambda (W_r + W_s) = N / T_on for windows of rows.
     """
-    per_tuple = workers / comparison / (stay.r + stay.s) if stay.r + stay.s else math.inf
-    return per_tuple if stay.by_rows else math.sqrt(per_tuple)
+    per_tuple = workers / comparison / (retention.r + retention.s) if retention.r + retention.s else math.inf
+    return per_tuple if retention.by_rows else math.sqrt(per_tuple)
 
 
 def latency_r(load: Load, n: int, comparison: float) -> float:
@@ -113,27 +113,27 @@ def layouts(workers: int) -> list[Layout]:
 def best_layout(load: Load, workers: int) -> Layout:
     """The layout with the lowest latency (8): the squarest one for equal streams. T_on does not matter.
 
-    >>> best_layout(load_of(1000, 3000, Stay(300, 300)), 15)  # figure 9
+    >>> best_layout(load_of(1000, 3000, Retention(300, 300)), 15)  # figure 9
     (3, 5)
     """
     return min(layouts(workers), key=lambda layout: grid_latency(load, layout[0], layout[1], 1.0))
 
 
-def handshake_latency_bound(stay: Stay) -> float:
+def handshake_latency_bound(retention: Retention) -> float:
     """The longest time in which handshake join finds a result: LLHJ (8), |W_R||W_S| / (|W_R| + |W_S|).
 
-    >>> handshake_latency_bound(Stay(200, 200)), handshake_latency_bound(Stay(200, 100))  # LLHJ 3.2
+    >>> handshake_latency_bound(Retention(200, 200)), handshake_latency_bound(Retention(200, 100))  # LLHJ 3.2
     (100.0, 66.66666666666667)
     """
-    return stay.r * stay.s / (stay.r + stay.s) if stay.r + stay.s else 0.0
+    return retention.r * retention.s / (retention.r + retention.s) if retention.r + retention.s else 0.0
 
 
-def handshake_latency(stay: Stay) -> float:
+def handshake_latency(retention: Retention) -> float:
     """Its average if pairs meet at all points of the chain alike (alpha uniform in LLHJ 3.1): half of the bound.
 
     The latency rises as alpha |W_R| up to the bound at alpha = |W_S| / (|W_R| + |W_S|) and falls as (1 - alpha) |W_S|.
     """
-    return handshake_latency_bound(stay) / 2
+    return handshake_latency_bound(retention) / 2
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Node:
 def node_of(load: Load, algorithm: str, layout: Layout) -> Node:
     """A worker of an algorithm.
 
-    >>> node_of(load_of(1000, 1000, Stay(100, 100)), "biclique", (1, 4)).segments
+    >>> node_of(load_of(1000, 1000, Retention(100, 100)), "biclique", (1, 4)).segments
     (50000.0, 50000.0)
     """
     return Node(load, ALGORITHMS[algorithm].spread(*layout))

@@ -246,8 +246,8 @@ def _all_cores(workers: int | str) -> Choice:
 
 def _expected(window: Window, rates: Rates) -> tuple[int, int]:
     """Tuples in the windows of r and s; 0 where it is not known."""
-    stay = window.retention
-    if stay is None or (rates is None and not stay.by_rows):
+    retention = window.retention
+    if retention is None or (rates is None and not retention.by_rows):
         return 0, 0
-    load = load_of(*(rates or (0.0, 0.0)), stay)
+    load = load_of(*(rates or (0.0, 0.0)), retention)
     return math.ceil(load.window_r), math.ceil(load.window_s)

@@ -153,10 +153,10 @@ class JoinSpec:
 
     def _state(self, copies: tuple[float, float]) -> dict[str, int] | None:
         """Rows and bytes in the state at the expected rates, once the windows are full."""
-        stay = self.plan.window.retention
-        if self.rates is None or stay is None:
+        retention = self.plan.window.retention
+        if self.rates is None or retention is None:
             return None
-        rows = self.rates[0] * stay.r * copies[0], self.rates[1] * stay.s * copies[1]
+        rows = self.rates[0] * retention.r * copies[0], self.rates[1] * retention.s * copies[1]
         sizes = [count * _row_bytes(self.plan.schemas[side]) for count, side in zip(rows, SIDES, strict=True)]
         return {"rows": round(sum(rows)), "bytes": round(sum(sizes))}
 

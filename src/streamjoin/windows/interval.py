@@ -13,7 +13,7 @@ from streamjoin.errors import WindowError, shown
 from streamjoin.predicate.tree import SIDES, Node, brief
 from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.duration import Length, in_seconds, length_of, showticks, ticks
-from streamjoin.windows.window import Asked, Stay, Window
+from streamjoin.windows.window import Asked, Retention, Window
 
 CLOSED = ("both", "left", "right", "neither")
 _OF_A_ROW = re.compile(r"\b[rs]\s*\.\s*[A-Za-z_`]", re.IGNORECASE)
@@ -44,9 +44,9 @@ class TimeWindow(Window):
         return min(max(watermark + self.differences(side)[0], SINCE_EVER), FOREVER)
 
     @property
-    def retention(self) -> Stay | None:
+    def retention(self) -> Retention | None:
         r, s = in_seconds(self.upper, self.unit), in_seconds(-self.lower, self.unit)
-        return None if r is None or s is None else Stay(max(r, 0.0), max(s, 0.0))
+        return None if r is None or s is None else Retention(max(r, 0.0), max(s, 0.0))
 
     @property
     def later_side(self) -> int | None:

@@ -11,7 +11,7 @@ import numpy as np
 from streamjoin.codegen.records import Array
 from streamjoin.errors import WindowError
 from streamjoin.predicate.tree import SIDES
-from streamjoin.windows.window import Asked, Stay, Window, check_rows
+from streamjoin.windows.window import Asked, Retention, Window, check_rows
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class RowWindow(Window):
         return opposite - self.rows[1 - side]
 
     @property
-    def retention(self) -> Stay:
-        return Stay(*self.rows, by_rows=True)
+    def retention(self) -> Retention:
+        return Retention(*self.rows, by_rows=True)
 
     def closing(self, side: int) -> str:
         return f"{self.rows[side]:,} more rows of {SIDES[side]} have come"

@@ -13,7 +13,7 @@ from streamjoin.errors import WindowError, shown
 from streamjoin.predicate.tree import SIDES
 from streamjoin.windows import FOREVER, SINCE_EVER
 from streamjoin.windows.duration import Length, in_seconds, length_of, showticks, ticks
-from streamjoin.windows.window import Asked, Stay, Window, check_rows
+from streamjoin.windows.window import Asked, Retention, Window, check_rows
 
 ROWS = "rows"  # the unit of slices that are counted in rows
 
@@ -37,10 +37,10 @@ class TumblingWindow(Window):
         return SINCE_EVER if watermark == SINCE_EVER else max(watermark - watermark % self.size, SINCE_EVER)
 
     @property
-    def retention(self) -> Stay | None:
+    def retention(self) -> Retention | None:
         """As long as a full slice."""
         length = self.size if self.by_rows else in_seconds(self.size, self.unit)
-        return None if length is None else Stay(length, length, self.by_rows)
+        return None if length is None else Retention(length, length, self.by_rows)
 
     def closing(self, side: int) -> str:
         return f"{SIDES[1 - side]} has {'filled' if self.by_rows else 'passed'} the slice of {SIDES[side]}"

@@ -14,7 +14,7 @@ from streamjoin.predicate.tree import Node
 
 
 @dataclass(frozen=True)
-class Stay:
+class Retention:
     """How long a tuple waits for the other stream: an r for s, an s for r. In seconds, or in rows of its own stream."""
 
     r: float
@@ -51,7 +51,7 @@ class Window(ABC):
 
     @property
     @abstractmethod
-    def retention(self) -> Stay | None:
+    def retention(self) -> Retention | None:
         """How long tuples stay; None if that depends on the unit of integer times, which is not known."""
 
     @abstractmethod
