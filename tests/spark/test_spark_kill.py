@@ -105,6 +105,7 @@ def test_what_is_decided_comes_out_once(victim: Victim, kills: int) -> None:
     """left, anti, take and aggregate in one query, while its driver and its Python workers are killed by turns."""
     for who in islice(cycle(("driver", "workers")), kills):
         before = victim.commits()
+        victim.feed()  # all that was fed before may have been processed
         victim.wait_for(lambda before=before: victim.commits() > before)  # type: ignore[misc]
         victim.feed(2)
         wait_for_a_moment(victim)
