@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from math import isclose
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ def _runs(job: Job, inputs: Inputs, wanted: Mapping[str, dict[str, Any]]) -> dic
 def _measured(
     job: str, runs: dict[str, Run], rounds: int, base: str, check: Callable[[dict[str, pa.Table]], None], note: Note
 ) -> list[dict[str, Any]]:
-    """The best of some rounds in turns, after one that is not counted."""
+    """The best of some rounds in turns, after one that is not counted; ratios are medians of those of each round."""
     check({name: run() for name, run in runs.items()})
     spent: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
     counts = dict.fromkeys(runs, 0)
@@ -88,11 +89,16 @@ def _measured(
             "seconds": seconds,
             "cpu_seconds": busy,
             "rows_out": counts[name],
-            "ratio": seconds / best[base][0],
-            "cpu_ratio": busy / max(best[base][1], 1e-9),
+            "ratio": _ratio(spent[name], spent[base], 0),
+            "cpu_ratio": _ratio(spent[name], spent[base], 1),
         }
         for name, (seconds, busy) in best.items()
     ]
+
+
+def _ratio(times: list[tuple[float, float]], base: list[tuple[float, float]], which: int) -> float:
+    """Of one to the other within a round: the machine's speed changes from one round to the next."""
+    return median(one[which] / max(other[which], 1e-9) for one, other in zip(times, base, strict=True))
 
 
 def _check(found: dict[str, pa.Table]) -> None:
