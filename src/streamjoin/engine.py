@@ -187,7 +187,7 @@ def _class(plan: Plan) -> type[Engine]:
 
 def expect_kernels(plan: Plan, intake: Intake) -> None:
     """Names what a join of this plan is going to call, so that it is compiled on two cores if it is not there."""
-    expect(lambda: (keep, gather, *_class(plan).kernels(plan, intake)))
+    expect((keep, gather, *_class(plan).kernels(plan, intake)))
 
 
 def open_engine(plan: Plan, intake: Intake, setup: Setup, sink: Sink) -> Engine:

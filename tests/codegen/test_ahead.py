@@ -25,7 +25,7 @@ ahead.usable_cores = lambda: 2
 module = load_module({SOURCE!r})
 functions = [getattr(module, "f%d" % k) for k in range(5)]
 BEFORE
-expect(lambda: functions)
+expect(functions)
 assert functions[0](10) == 10  # now a helper begins, with the last one
 BETWEEN
 assert [f(10) for f in reversed(functions)] == [14, 13, 12, 11, 10]
@@ -116,7 +116,7 @@ from streamjoin.tables import first
 
 rows = pa.table({name: [i * step % 4999 for i in range(4_999)] for name, step in (("t", 1), ("x", 7), ("y", 11))})
 expected = []
-first.expect = lambda functions: expected.extend(functions())
+first.expect = expected.extend
 sj.join(rows, rows, on="abs(r.x - s.x) <= 3 AND abs(r.y - s.y) <= 30", within=500, time="t")
 usual = [function for function in expected if not isinstance(function, jit.OnDemand)]
 assert len(usual) == 6

@@ -38,22 +38,22 @@ def _band_missing(analysis: Analysis) -> str:
 
 def _for_keys(analysis: Analysis) -> str:
     keys = len(analysis.equalities)
-    if not keys or any(dimension.two_sided for dimension in analysis.dimensions):
+    if not keys or analysis.two_sided:
         return ""
     return f"{keys} equality key{'s' * (keys > 1)} and no two-sided band: hash chains"
 
 
 def _for_bands(analysis: Analysis) -> str:
-    bands = len(analysis.dimensions)
+    count, behind = len(analysis.dimensions), _behind(analysis)
     if _known_width(analysis):
-        return f"{bands} band key{'s' * (bands > 1)}{_behind(analysis)}: runs ordered by bin"
-    if _inequalities_behind_keys(analysis):
-        return f"{_inequalities(bands)}{_behind(analysis)}: runs ordered by bin, also where many tuples have one key"
+        return f"{count} band key{'s' * (count > 1)}{behind}: runs ordered by bin"
+    if count and behind and not analysis.two_sided:
+        return f"{count} inequalit{'ies' if count > 1 else 'y'}{behind}: runs ordered by bin, even of a frequent key"
     return ""
 
 
 def _for_trees(analysis: Analysis) -> str:
-    if not analysis.dimensions or _known_width(analysis) or _inequalities_behind_keys(analysis):
+    if not analysis.dimensions or _known_width(analysis):
         return ""
     return f"inequalities, or intervals of any length{_behind(analysis)}: ordered runs with trees of minima"
 
@@ -61,16 +61,6 @@ def _for_trees(analysis: Analysis) -> str:
 def _behind(analysis: Analysis) -> str:
     keys = len(analysis.equalities)
     return f" behind {keys} equality key{'s' * (keys > 1)}" if keys else ""
-
-
-def _inequalities(count: int) -> str:
-    return f"{count} inequalities" if count > 1 else "1 inequality"
-
-
-def _inequalities_behind_keys(analysis: Analysis) -> bool:
-    """Only keys can divide the tuples, and then an order by the inequalities serves those of a frequent key."""
-    two_sided = any(dimension.two_sided for dimension in analysis.dimensions)
-    return bool(analysis.equalities and analysis.dimensions) and not two_sided
 
 
 def _known_width(analysis: Analysis) -> bool:

@@ -96,11 +96,11 @@ class Ahead:
     """The functions that the last join has named, and the helper that compiles some of them."""
 
     def __init__(self) -> None:
-        self._expected: Callable[[], Iterable[Kernel]] = tuple
+        self._expected: Iterable[Kernel] = ()
         self._wanted: deque[Kernel] = deque()
         self._helper: Helper | None = None
 
-    def expect(self, kernels: Callable[[], Iterable[Kernel]]) -> None:
+    def expect(self, kernels: Iterable[Kernel]) -> None:
         """Names the kernels that are needed next, in order; those that take long at the end."""
         self._expected = kernels
 
@@ -126,8 +126,8 @@ class Ahead:
         return compiled
 
     def _begin(self, file: str, tell: Callable[[str], None]) -> None:
-        expected, self._expected = self._expected, tuple
-        wanted = deque(kernel for kernel in expected() if kernel.file != file and not kernel.there())
+        expected, self._expected = self._expected, ()
+        wanted = deque(kernel for kernel in expected if kernel.file != file and not kernel.there())
         if len(wanted) >= LEAST and _allowed():
             self._wanted = wanted
             with suppress(RuntimeError):  # the system allows no more threads

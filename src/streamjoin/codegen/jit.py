@@ -265,12 +265,12 @@ def on_demand(function: Callable[..., Any] | None = None, **options: Any) -> Any
     return decorate if function is None else decorate(function)
 
 
-def expect(functions: Callable[[], Iterable[Any]]) -> None:
+def expect(functions: Iterable[Any]) -> None:
     """Names functions that are going to be called, in order, but what takes long to compile at the end: see `ahead`.
 
-    Nobody asks for them where nothing is missing. Each has one signature, by address, or a `usual` one.
+    Each is called by address, or has `usual` arguments. Nobody looks for their files where nothing is missing.
     """
-    AHEAD.expect(lambda: (kernel for function in functions() if (kernel := _kernel(function)) is not None))
+    AHEAD.expect(kernel for function in functions if (kernel := _kernel(function)) is not None)
 
 
 def _kernel(function: Any) -> Kernel | None:

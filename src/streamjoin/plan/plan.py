@@ -232,9 +232,8 @@ def _choose_access(analysis: Analysis, wanted: str, algorithm: str, whole: bool)
 
 def _choose_workers(analysis: Analysis, window: Window, access: str, wish: Wish, rates: Rates) -> Choice:
     """Algorithm, workers and layout: as asked for, the rest by the model."""
-    boxes = any(dimension.two_sided for dimension in analysis.dimensions)
     rate_r, rate_s = rates or (None, None)
-    return choose(Task(access, window.retention, rate_r, rate_s, boxes=boxes), usable_cores(), wish)
+    return choose(Task(access, window.retention, rate_r, rate_s, boxes=analysis.two_sided), usable_cores(), wish)
 
 
 def _all_cores(workers: int | str) -> Choice:

@@ -113,6 +113,11 @@ class Analysis:
     residual: tuple[Node, ...]  # the part of exact that leads to no access
     strict: frozenset[tuple[str, str]] = field(default_factory=frozenset)  # columns whose null rules out a match
 
+    @property
+    def two_sided(self) -> bool:
+        """Is there a dimension with both constraints?"""
+        return any(dimension.two_sided for dimension in self.dimensions)
+
 
 def analyse(tree: Node, hints: tuple[Node, ...] = ()) -> Analysis:
     """Takes a resolved predicate apart. Hints are conjuncts known to hold for matches of an opaque predicate."""
